@@ -1,0 +1,1 @@
+"""Whoever drives agents: topologies, mixing weights, streams, simulation, the `delbo` command."""

@@ -1,0 +1,199 @@
+"""`delbo fit`: simulated agents learn one model from one data set, and are measured on held-out rows."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from client.evaluation import Scores, check_table, count_uncovered, evaluate
+from client.mixing_weights import spectral_gap
+from client.simulation import Simulation
+from client.streams.partitions import Draw, Order, Rows
+from client.streams.tables import Table
+from service.errors import SettingError
+from service.inference.arrays import FloatArray
+from service.inference.belief import Belief
+from service.inference.features import Features
+from service.inference.likelihoods import Likelihood
+from service.inference.objective import consensus_divergence, consensus_error, divergences_from_center
+from service.inference.round import RoundRule
+from service.wire.model import ModelSpec
+
+_CURVE_POINTS = 40
+_CURVE_TEST_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How the agents take their data. steps: observations per agent; else so many passes over its own."""
+
+    batch: int = 1
+    passes: int = 1
+    steps: int | None = None
+    order: Order = "stream"
+    likelihood_weight: float | None = None  # None: as many as there are agents
+    forgetting: float = 1.0
+    seed: int = 0
+    compare: bool = False
+    curves: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "passes", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(f"--{name} must be at least 1, not {value}")
+        if self.seed < 0:
+            raise SettingError(f"--seed must not be negative, not {self.seed}")
+
+
+@dataclass
+class Curves:
+    """Error and consensus error of every agent on the way: lists over `rounds` of one number per agent."""
+
+    rounds: list[int] = field(default_factory=list)
+    errors: list[list[float]] = field(default_factory=list)
+    consensus_errors: list[list[float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """Everything that a fit found out."""
+
+    spec: ModelSpec
+    features: Features
+    likelihood: Likelihood
+    beliefs: list[Belief]
+    isolated_beliefs: list[Belief]
+    summary: dict[str, Any]
+    curves: Curves
+    train: Table
+    test: Table
+    parts: list[Rows]
+
+
+def fit(
+    spec: ModelSpec,
+    train: Table,
+    test: Table,
+    parts: list[Rows],
+    mixing_matrix: Any,
+    names: Sequence[str],
+    options: FitOptions,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> FitResult:
+    """Run the network (and, to compare, one learner with all data and agents without neighbors), then measure."""
+    features, likelihood = spec.build_features(), spec.likelihood.build()
+    for table in (train, test):
+        check_table(table, features.dimension, likelihood)
+    prior = spec.build_prior(features)
+    weight = options.likelihood_weight or float(len(parts))
+    rule = RoundRule(prior, weight, spec.step, options.forgetting)
+    network = Simulation(features, likelihood, rule, mixing_matrix)
+    runner = _Runner(train, parts, options)
+    curves = Curves()
+
+    def show(what: str, done: int) -> None:
+        if progress is not None:
+            progress(what, done, runner.rounds)
+
+    def after_round(done: int) -> None:
+        show("learning together", done)
+        if options.curves and runner.is_milestone(done):
+            _extend(curves, done, network, test)
+
+    began = time.perf_counter()
+    runner.run(network, [[agent] for agent in range(len(parts))], after_round)
+    seconds = time.perf_counter() - began
+    beliefs = network.beliefs
+    summary: dict[str, Any] = {
+        "model_id": spec.model_id,
+        "features": features.feature_count,
+        "rounds": runner.rounds,
+        "seconds": seconds,
+        "spectral_gap": spectral_gap(network.mixing_matrix),
+        "likelihood_weight": weight,
+        "consensus_divergence": consensus_divergence(beliefs),
+        "test": {"rows": len(test), "uncovered": count_uncovered(features, test)},
+        "agents": _agent_summaries(names, network, evaluate(beliefs, features, likelihood, test)),
+    }
+    isolated: list[Belief] = []
+    if options.compare:
+        # Alone, or with all the data in one place, Bayes' rule takes every observation once.
+        alone = RoundRule(prior, 1.0, spec.step, options.forgetting)
+        central = Simulation(features, likelihood, alone, np.eye(1))
+        runner.run(central, [list(range(len(parts)))], partial(show, "one learner"))
+        summary["centralized"] = _scores("centralized", central, features, likelihood, test)
+        summary["isolated"] = []
+        for agent, name in enumerate(names):
+            single = Simulation(features, likelihood, alone, np.eye(1))
+            runner.run(single, [[agent]], partial(show, f"{name} alone"))
+            summary["isolated"].append(_scores(name, single, features, likelihood, test))
+            isolated += single.beliefs
+    return FitResult(spec, features, likelihood, beliefs, isolated, summary, curves, train, test, parts)
+
+
+class _Runner:
+    """Feeds simulations with the same rows in the same rounds, whoever takes them."""
+
+    def __init__(self, train: Table, parts: list[Rows], options: FitOptions) -> None:
+        self.train, self.options = train, options
+        self.steps = [options.steps or options.passes * len(rows) for rows in parts]
+        self.rounds = -(-max(self.steps) // options.batch)
+        self.parts = parts
+
+    def run(self, simulation: Simulation, shares: list[list[int]], after_round: Callable[[int], None]) -> None:
+        """All rounds; shares[i] names the parts that agent i of the simulation takes in each round, in order."""
+        options = self.options
+        draws = [
+            Draw(rows, options.order, steps, options.seed, part)
+            for part, (rows, steps) in enumerate(zip(self.parts, self.steps, strict=True))
+        ]
+        order = [part for share in shares for part in share]
+        ends = np.cumsum([0, *(len(share) for share in shares)])
+        for number in range(self.rounds):
+            taken = [draws[part].take(number, options.batch) for part in order]
+            rows = np.concatenate(taken)
+            starts = np.cumsum([0, *(len(piece) for piece in taken)])[ends]
+            simulation.advance_rows(self.train.x[rows], self.train.y[rows], starts)
+            after_round(number + 1)
+
+    def is_milestone(self, done: int) -> bool:
+        """Whether a curve has a point here: some forty of them, and the end."""
+        return done % max(1, self.rounds // _CURVE_POINTS) == 0 or done == self.rounds
+
+
+def _extend(curves: Curves, done: int, network: Simulation, test: Table) -> None:
+    sample = test.take(slice(None, None, max(1, len(test) // _CURVE_TEST_ROWS)))
+    beliefs = network.beliefs
+    scores = evaluate(beliefs, network.features, network.likelihoods[0], sample)
+    curves.rounds.append(done)
+    curves.errors.append([1 - score["accuracy"] if "accuracy" in score else score["rmse"] for score in scores])
+    curves.consensus_errors.append(consensus_error(beliefs).tolist())
+
+
+def _agent_summaries(names: Sequence[str], network: Simulation, scores: list[Scores]) -> list[dict[str, Any]]:
+    beliefs = network.beliefs
+    errors: FloatArray = consensus_error(beliefs)
+    divergences = divergences_from_center(beliefs)
+    return [
+        {
+            "name": name,
+            "observations": int(network.observations[agent]),
+            "uncovered": int(network.uncovered[agent]),
+            **scores[agent],
+            "consensus_error": float(errors[agent]),
+            "consensus_divergence": float(divergences[agent]),
+        }
+        for agent, name in enumerate(names)
+    ]
+
+
+def _scores(
+    name: str, simulation: Simulation, features: Features, likelihood: Likelihood, test: Table
+) -> dict[str, Any]:
+    [score] = evaluate(simulation.beliefs, features, likelihood, test)
+    counts = {"observations": int(simulation.observations[0]), "uncovered": int(simulation.uncovered[0])}
+    return {"name": name, **counts, **score}

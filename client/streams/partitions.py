@@ -1,0 +1,75 @@
+"""Partitions: which agent gets which rows of a data set, and in which order it takes them."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from client.streams.tables import Table
+from service.errors import SettingError
+from service.inference.round import replay_rows
+
+Order = Literal["stream", "shuffled", "replay"]
+Rows = npt.NDArray[np.int64]
+
+
+def partition_rows(table: Table, how: str, agents: int | None, generator: np.random.Generator) -> list[Rows]:
+    """The rows of each agent: `sequential` and `random` split evenly, any other word names a group of the table."""
+    if how in table.groups:
+        return _by_group(table.groups[how], how, agents)
+    if how not in ("sequential", "random"):
+        known = ", ".join(["sequential", "random", *table.groups])
+        raise SettingError(f"{table.source}: cannot be partitioned by {how!r}; known are {known}")
+    count = agents or 1
+    if count > len(table):
+        raise SettingError(f"{count} agents cannot share {len(table)} observations: each needs at least one")
+    rows = np.arange(len(table)) if how == "sequential" else generator.permutation(len(table))
+    return [np.asarray(part, np.int64) for part in np.array_split(rows, count)]
+
+
+def _by_group(values: npt.NDArray[Any], name: str, agents: int | None) -> list[Rows]:
+    """One agent per value; with fewer agents than values, runs of neighboring values stay together."""
+    distinct, which = np.unique(values, return_inverse=True)
+    count = agents or len(distinct)
+    if count > len(distinct):
+        raise SettingError(f"{count} agents, but {name} has only {len(distinct)} values: take --agents {len(distinct)}")
+    owner = np.concatenate([np.full(len(run), agent) for agent, run in enumerate(np.array_split(distinct, count))])
+    return [np.flatnonzero(owner[which] == agent) for agent in range(count)]
+
+
+class Draw:
+    """An agent's rows in the order in which it takes them, round by round."""
+
+    def __init__(self, rows: Rows, order: Order, steps: int, seed: int, agent: int) -> None:
+        self.rows, self.steps, self.seed, self.agent = rows, steps, seed, agent
+        takes: dict[Order, Callable[[int, int, int], Rows]] = {
+            "stream": lambda _, begin, end: self.rows[np.arange(begin, end) % len(self.rows)],
+            "shuffled": lambda _, begin, end: self._shuffled(begin, end),
+            "replay": lambda number, begin, end: self._replayed(number, end - begin),
+        }
+        self._take = takes[order]
+        self._pass, self._permutation = -1, rows
+
+    def take(self, round_number: int, batch: int) -> Rows:
+        """The rows of that round: `batch` of them, fewer at the end of the steps, none after it."""
+        begin = min(round_number * batch, self.steps)
+        end = min(begin + batch, self.steps)
+        return self._take(round_number, begin, end) if begin < end else self.rows[:0]
+
+    def _replayed(self, round_number: int, count: int) -> Rows:
+        return self.rows[replay_rows(self.seed, self.agent, round_number, len(self.rows), count)]
+
+    def _shuffled(self, begin: int, end: int) -> Rows:
+        """Each pass over the rows in an order of its own; a batch may reach from one pass into the next."""
+        size = len(self.rows)
+        pieces = []
+        while begin < end:
+            if begin // size != self._pass:
+                self._pass = begin // size
+                generator = np.random.default_rng((self.seed, self.agent, self._pass))
+                self._permutation = generator.permutation(self.rows)
+            stop = min(end, (self._pass + 1) * size)
+            pieces.append(self._permutation[begin - self._pass * size : stop - self._pass * size])
+            begin = stop
+        return np.concatenate(pieces)

@@ -1,0 +1,120 @@
+"""Data files: points, targets, and further columns by which to group them, from .npz or .csv[.gz]."""
+
+import csv
+import gzip
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import DataError, SettingError
+from service.inference.arrays import FloatArray, as_floats
+
+_POINT_NAMES = ("xy", "x")
+_TARGET_NAMES = ("label", "y")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Observations in order: x (rows, dimension), y (rows,) or (rows, outputs), and arrays to group rows by."""
+
+    source: str
+    x: FloatArray
+    y: FloatArray
+    groups: dict[str, npt.NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Any) -> "Table":
+        """The rows that a slice, mask or index array picks."""
+        groups = {name: values[rows] for name, values in self.groups.items()}
+        return replace(self, x=self.x[rows], y=self.y[rows], groups=groups)
+
+
+def read_table(path: Path, group: str | None = None) -> Table:
+    """The table in a file; `group` names the column that is there to group by, and so no coordinate (csv)."""
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    name = path.name.lower()
+    try:
+        if name.endswith(".npz"):
+            table = _read_npz(path)
+        elif name.endswith((".csv", ".csv.gz")):
+            table = _read_csv(path, group)
+        else:
+            raise DataError(f"{path}: data files end in .npz, .csv or .csv.gz")
+    except (OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError, ValueError) as fault:
+        raise DataError(f"{path}: cannot be read: {fault}") from None
+    if len(table) == 0:
+        raise DataError(f"{path}: holds no observations")
+    return table
+
+
+def _read_npz(path: Path) -> Table:
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    x_name = next((name for name in _POINT_NAMES if name in arrays), None)
+    y_name = next((name for name in _TARGET_NAMES if name in arrays), None)
+    if x_name is None or y_name is None:
+        raise DataError(f"{path}: needs an array xy or x and an array label or y; it has {', '.join(arrays) or 'none'}")
+    points = arrays[x_name]
+    x = _finite(path, x_name, points[:, None] if points.ndim == 1 else points, 2)
+    targets = arrays[y_name]
+    y = _finite(path, y_name, targets, 2 if targets.ndim == 2 else 1)
+    if len(x) != len(y):
+        raise DataError(f"{path}: {x_name} has {len(x)} rows, but {y_name} has {len(y)}")
+    others = {name: values for name, values in arrays.items() if name not in (x_name, y_name)}
+    return Table(str(path), x, y, {name: values for name, values in others.items() if values.shape == (len(y),)})
+
+
+def _read_csv(path: Path, group: str | None) -> Table:
+    content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
+    lines = [line for line in csv.reader(content.decode().splitlines()) if line]
+    if not lines:
+        raise DataError(f"{path}: is empty; a header line is expected, then one observation a line")
+    header, rows = [name.strip() for name in lines[0]], lines[1:]
+    coordinates = [column for column in range(len(header) - 1) if header[column] != group]
+    if not coordinates:
+        raise DataError(f"{path}: needs at least two columns, coordinates and then the target; it has {header}")
+    numbers = _numbers(path, header, rows, [*coordinates, len(header) - 1])
+    groups = {}
+    if group in header[:-1]:
+        column = header.index(group)
+        groups[header[column]] = np.array([row[column] for row in rows])
+    return Table(str(path), numbers[:, :-1], numbers[:, -1].copy(), groups)
+
+
+def _numbers(path: Path, header: list[str], rows: list[list[str]], columns: list[int]) -> FloatArray:
+    numbers = np.empty((len(rows), len(columns)))
+    for row, fields in enumerate(rows):
+        if len(fields) != len(header):
+            raise DataError(f"{path}: line {row + 2} has {len(fields)} fields, but the header has {len(header)}")
+        for target, column in enumerate(columns):
+            try:
+                numbers[row, target] = float(fields[column])
+            except ValueError:
+                place = f"{path}: line {row + 2}, column {header[column]}"
+                raise DataError(f"{place}: {fields[column]!r} is not a number") from None
+            if not np.isfinite(numbers[row, target]):
+                raise DataError(f"{path}: line {row + 2}, column {header[column]}: {fields[column]} is not finite")
+    return numbers
+
+
+def _finite(path: Path, name: str, values: Any, dimensions: int) -> FloatArray:
+    return as_floats(f"{path}: {name}", values, dimensions)
+
+
+def parse_rows(text: str) -> slice:
+    """`A:B` or `A:B:STEP` as Python slices rows; any part may be left out."""
+    parts = text.split(":")
+    try:
+        numbers = [int(part) if part.strip() else None for part in parts]
+    except ValueError:
+        numbers = []
+    if not 2 <= len(numbers) <= 3 or (len(numbers) == 3 and numbers[2] is not None and numbers[2] <= 0):
+        raise SettingError(f"rows are A:B or A:B:STEP, like 0:1000 or 1::2, with a positive step, not {text!r}")
+    return slice(*numbers)

@@ -1,0 +1,1 @@
+"""One agent: the mathematics (inference) and the contract between processes (wire)."""

@@ -1,0 +1,43 @@
+"""Mixing: the weighted geometric average of beliefs, which is the weighted average of natural parameters (Lemma 3)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from service.errors import TopologyError
+from service.inference.arrays import FloatArray, as_floats
+from service.inference.belief import Belief
+from service.inference.stack import BeliefStack
+
+SUM_TOLERANCE = 1e-9
+
+
+def mix(beliefs: Sequence[Belief], mixing_weights: Any) -> Belief:
+    """The belief proportional to prod_j q_j^(A_j).
+
+    Omega = sum_j A_j Omega_j,  eta = sum_j A_j eta_j;  mixing_weights: one row A of the doubly stochastic matrix.
+    """
+    row = as_floats("mixing_weights", mixing_weights, 1, TopologyError)
+    if row.size != len(beliefs):
+        raise TopologyError(f"{len(beliefs)} beliefs need as many mixing weights, not {row.size}")
+    if (row < 0).any():
+        raise TopologyError(f"mixing weights must not be negative, but one is {row.min()}")
+    if abs(row.sum() - 1) > SUM_TOLERANCE:
+        raise TopologyError(f"mixing weights must sum to 1, not {row.sum():.12g}")
+    stack = BeliefStack.of(beliefs)
+    mixed = mix_stack(stack, csr_array(row[None, :]))
+    return mixed[0]
+
+
+def mix_stack(stack: BeliefStack, mixing_matrix: csr_array) -> BeliefStack:
+    """Every agent's mixed belief at once, as sparse matrix products: A Omega and A eta over the agents."""
+    information = _product(mixing_matrix, stack.information)
+    return BeliefStack(stack.family, information, _product(mixing_matrix, stack.shift))
+
+
+def _product(mixing_matrix: csr_array, values: FloatArray) -> FloatArray:
+    rows = mixing_matrix.shape[0]
+    flat = values.reshape(len(values), -1)
+    return np.asarray(mixing_matrix @ flat).reshape(rows, *values.shape[1:])

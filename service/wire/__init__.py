@@ -1,0 +1,1 @@
+"""The contract between processes: the model document and its hash."""

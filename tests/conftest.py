@@ -1,0 +1,51 @@
+"""What all tests share: where the data is, and how to run `delbo`."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The real data sets; without them a test is skipped, but fails where CI promises them."""
+    folder = Path(os.environ.get("DELBO_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        reason = f"no data sets in {folder}; name their folder with DELBO_DATA"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return folder
+
+
+Delbo = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def delbo() -> Delbo:
+    """Run the command in a process of its own, as a user does, from the top of the project."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "client", *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def delbo_json(delbo: Delbo) -> Callable[..., Any]:
+    """The object that the command prints with --json."""
+
+    def run(*arguments: object) -> Any:
+        finished = delbo(*arguments, "--json")
+        assert finished.returncode == 0, finished.stderr
+        return json.loads(finished.stdout)
+
+    return run

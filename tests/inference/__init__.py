@@ -1,0 +1,1 @@
+"""Tests of service.inference, against oracles straight from the equations."""
