@@ -46,6 +46,8 @@ def main() -> int:
     }
     results, left_out, crashed = _run(arguments.names or list(BENCHMARKS), console)
     console.print(_table(results))
+    for remark in dict.fromkeys(result.remark for result in results if result.remark):
+        console.print(remark, markup=False)
     for name, reason in {**left_out, **crashed}.items():
         console.print(f"{name}: {'left out' if name in left_out else 'crashed'}: {reason}", markup=False)
     if arguments.out:

@@ -54,12 +54,13 @@ def run() -> list[Result]:
             unit,
             target=10,
             repetitions=4,
-            remark=f"{points.source} points",
+            remark=points.remark,
         ),
         compare(
             "full, 500 centres, a round of 100",
             Work("activate + advance", ours),
             Work("numpy, a rank-one correction each", lambda: numpy(by_rank_one)),
             unit,
+            remark=points.remark,
         ),
     ]

@@ -55,12 +55,13 @@ def run() -> list[Result]:
             Work("Simulation", one_round),
             Work("a call of mix per agent", round_of_calls),
             "round",
-            remark=f"{points.source} points",
+            remark=points.remark,
         ),
         compare(
             "1,000 agents, mixing alone",
             Work("one sparse product", lambda: mix_stack(shown, matrix)),
             Work("a call of mix per agent", mix_each),
             "round",
+            remark=points.remark,
         ),
     ]

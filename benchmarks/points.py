@@ -23,6 +23,11 @@ class Points:
     x: FloatArray
     y: FloatArray
 
+    @property
+    def remark(self) -> str:
+        """What a result says about its data."""
+        return f"data: {self.source}"
+
 
 def intel_file() -> Path:
     """The Intel points' file, in the folder that DELBO_DATA names."""
@@ -37,10 +42,12 @@ def building_points() -> Points:
     """The Intel points, or, where they are absent, those of a simulated building of the same size."""
     try:
         with np.load(intel_file(), allow_pickle=False) as archive:
-            return Points("Intel", archive["xy"].astype(np.float64), archive["label"].astype(np.float64))
+            return Points("the Intel points", archive["xy"].astype(np.float64), archive["label"].astype(np.float64))
     except UnavailableError:
         data = explore(np.random.default_rng(0), rooms_across=10, rooms_down=10)
-        return Points("simulated building", data.x + LOWER, data.y)
+        return Points(
+            "a simulated building, as there is no intel_points.npz where DELBO_DATA says", data.x + LOWER, data.y
+        )
 
 
 def intel_lattice() -> LatticeFeatures:

@@ -41,6 +41,6 @@ def run() -> list[Result]:
             "map",
             target=40,
             repetitions=4,
-            remark=f"{points.source} points",
+            remark=points.remark,
         )
     ]

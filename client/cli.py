@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from client import mixing_weights
-from client.console import err, out, progress_bar, show_fit
+from client.console import err, note, out, progress_bar, show_fit
 from client.demo import run_demo
 from client.fit import FitOptions, FitResult, fit
 from client.model_file import read_model, resolve_model
@@ -24,6 +24,7 @@ app = typer.Typer(
     help="A network of agents that learn one belief together.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -171,7 +172,7 @@ def _split(
     elif test is not None:
         train, tested = used, read_table(test)
     else:
-        err.print("note: no test set (--holdout, --test-rows, --test): the scores below are on the training rows")
+        note("no test set (--holdout, --test-rows, --test): the scores below are on the training rows")
         train, tested = used, used
     for name, part in (("training", train), ("test", tested)):
         if len(part) == 0:
@@ -255,5 +256,5 @@ def run() -> None:
     try:
         app()
     except DelboError as fault:
-        err.print(f"delbo: {fault}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"delbo: {fault}", style="red", soft_wrap=True)
         raise SystemExit(2) from None

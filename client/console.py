@@ -12,8 +12,10 @@ from client.fit import FitResult
 
 _PIPE_WIDTH = 120  # where no terminal says how wide it is
 
-out = Console(highlight=False, width=None if Console().is_terminal else _PIPE_WIDTH)
-err = Console(stderr=True, highlight=False)
+# No markup, emoji or highlighting: what is printed holds file names and numbers, to be shown as they are.
+_PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+out = Console(**_PLAIN, width=None if Console().is_terminal else _PIPE_WIDTH)
+err = Console(**_PLAIN, stderr=True)
 
 # What a column is called, in two lines so that the table fits 80 characters, and how its numbers are written.
 _COLUMNS = {
@@ -28,6 +30,11 @@ _COLUMNS = {
     "consensus_divergence": ("consensus\ndiverg.", "{:.3g}"),
 }
 _MOST_ROWS = 20
+
+
+def note(message: str) -> None:
+    """Something that the user should know, apart from the results."""
+    err.print(f"note: {message}", soft_wrap=True)
 
 
 @contextmanager
@@ -80,12 +87,7 @@ def _show_uncovered(summary: dict[str, Any]) -> None:
     trained = sum(agent["uncovered"] for agent in summary["agents"])
     total = sum(agent["observations"] for agent in summary["agents"])
     if trained:
-        err.print(
-            f"note: no centre reaches {trained:,} of {total:,} training observations; they were not applied",
-            soft_wrap=True,
-        )
+        note(f"no centre reaches {trained:,} of {total:,} training observations; they were not applied")
     if summary["test"]["uncovered"]:
         rows, missed = summary["test"]["rows"], summary["test"]["uncovered"]
-        err.print(
-            f"note: no centre reaches {missed:,} of {rows:,} test points; there the model knows only its constant"
-        )
+        note(f"no centre reaches {missed:,} of {rows:,} test points; there the model knows only its constant")

@@ -25,6 +25,7 @@ from service.inference.arrays import FloatArray, as_floats, frozen
 Edge = tuple[int, int]
 
 DEFAULT_DEGREE = 4.0
+DISTANCE_ROUNDING = 1e-9  # so that on a regular lattice rounding does not tell equal distances apart
 MOST_NAMES_SHOWN = 5
 
 
@@ -46,8 +47,8 @@ class Topology:
                     f"edge ({puller}, {pulled}) must join two different agents among 0 ... {self.count - 1}"
                 )
         object.__setattr__(self, "names", self.names or default_names(self.count))
-        if len(set(self.names)) != self.count or len(self.names) != self.count:
-            raise TopologyError(f"{self.count} agents need as many different names, not {shortened(self.names)}")
+        if len(self.names) != self.count or len(set(self.names) - {""}) != self.count:
+            raise TopologyError(f"{self.count} agents need as many different names, not '{shortened(self.names)}'")
         if self.positions is not None:
             object.__setattr__(self, "positions", _as_positions(self.positions, self.count))
 
@@ -189,11 +190,13 @@ def geometric(positions: Any, radius: float | None = None) -> Topology:
     Without a radius it is the smallest that connects everyone.
     """
     points = _as_positions(positions)
+    if len(points) < 2:
+        return Topology(len(points), frozenset(), positions=points)
     distances = pdist(points)
     if radius is None:
         # Single linkage joins clusters at their least distance: its last merger is where all become connected.
-        radius = linkage(distances, "single")[-1, 2] if len(points) > 1 else 0.0
-    near = np.argwhere(np.triu(squareform(distances) <= radius, k=1)) if len(points) > 1 else ()
+        radius = linkage(distances, "single")[-1, 2] * (1 + DISTANCE_ROUNDING)
+    near = np.argwhere(np.triu(squareform(distances) <= radius, k=1))
     return replace(from_edges(len(points), near), positions=points)
 
 
@@ -202,15 +205,6 @@ def _as_positions(positions: Any, count: int | None = None) -> FloatArray:
     if count is not None and len(points) != count:
         raise TopologyError(f"{count} agents need as many positions, not {len(points)}")
     return frozen(points)
-
-
-def read_positions(path: Path) -> FloatArray:
-    """One position a line, coordinates separated by spaces or commas; # starts a comment."""
-    try:
-        rows = _fields(path.read_text("utf-8"))
-    except (OSError, ValueError) as cause:
-        raise TopologyError(f"the positions in {path} cannot be read: {cause}") from None
-    return _as_positions(as_floats(f"the positions in {path}", rows, 2, TopologyError))
 
 
 def from_edges(
@@ -267,7 +261,7 @@ def _content(path: str | Path) -> Any:
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
-        lines = [line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines()]
+        lines = [line.partition("#")[0].strip() for line in path.read_text("utf-8-sig").splitlines()]
     except (OSError, ValueError, EOFError) as cause:
         raise TopologyError(f"{path} cannot be read: {cause}") from None
     if not any(lines):

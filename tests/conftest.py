@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from client.cli import run
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -28,24 +30,40 @@ def data_folder() -> Path:
 Delbo = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture
+def delbo_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Delbo:
+    """Run the command inside this process: for the many cases that need not pay for a new one."""
+
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = ["delbo", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", command)
+        monkeypatch.chdir(ROOT)
+        with pytest.raises(SystemExit) as ended:
+            run()
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(command, int(ended.value.code or 0), printed.out, printed.err)
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def delbo() -> Delbo:
     """Run the command in a process of its own, as a user does, from the top of the project."""
 
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "client", *map(str, arguments)]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    return run
+    return call
 
 
 @pytest.fixture(scope="session")
 def delbo_json(delbo: Delbo) -> Callable[..., Any]:
     """The object that the command prints with --json."""
 
-    def run(*arguments: object) -> Any:
+    def call(*arguments: object) -> Any:
         finished = delbo(*arguments, "--json")
         assert finished.returncode == 0, finished.stderr
         return json.loads(finished.stdout)
 
-    return run
+    return call

@@ -27,8 +27,7 @@ def mix(beliefs: Sequence[Belief], mixing_weights: Any) -> Belief:
     if abs(row.sum() - 1) > SUM_TOLERANCE:
         raise TopologyError(f"mixing weights must sum to 1, not {row.sum():.12g}")
     stack = BeliefStack.of(beliefs)
-    mixed = mix_stack(stack, csr_array(row[None, :]))
-    return mixed[0]
+    return stack.family.computed(np.tensordot(row, stack.information, axes=1), row @ stack.shift)
 
 
 def mix_stack(stack: BeliefStack, mixing_matrix: csr_array) -> BeliefStack:

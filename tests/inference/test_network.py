@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from service.inference.activations import Activations
+from service.inference.activations import Activations, concatenate
 from service.inference.arrays import FloatArray, StartArray
 from service.inference.belief import FAMILIES, Belief, Family, FullGaussian
 from service.inference.conditioning import DiagonalStep
@@ -228,7 +228,7 @@ def test_relabelling_the_agents_relabels_the_results_and_nothing_else(order: lis
     relabelled = all_at_once(
         [beliefs[agent] for agent in order],
         matrix[np.ix_(order, order)],
-        Activations.of_dense_rows(activations.dense()[rows]),
+        concatenate([activations.rows(int(starts[agent]), int(starts[agent + 1])) for agent in order]),
         y[rows],
         starts_of([lengths[agent] for agent in order]),
         [likelihoods[agent] for agent in order],

@@ -1,0 +1,181 @@
+"""`delbo fit` and `delbo weights`, as a user runs them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from service.wire.model import ModelSpec
+from tests.conftest import Delbo
+
+Json = Callable[..., Any]
+
+LATTICE = {"kind": "lattice", "spacing": 0.25, "lengthscale": 0.2, "lower": [-1, -1], "upper": [1, 1]}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Callable[..., Path]:
+    """Write a model document."""
+
+    def write(**changes: Any) -> Path:
+        document = {"features": LATTICE, "prior": {"information": 0.2}, "likelihood": "probit", **changes}
+        path = tmp_path / "model.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def disc(tmp_path: Path) -> Path:
+    """Is a point inside the disc? 2,000 points, in four groups by quadrant."""
+    x = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    quadrant = 2 * (x[:, 0] > 0) + (x[:, 1] > 0)
+    path = tmp_path / "disc.npz"
+    np.savez(path, x=x, y=(np.hypot(*x.T) < 0.7).astype(int), quadrant=quadrant)
+    return path
+
+
+def test_agents_that_saw_a_quadrant_each_know_the_whole_disc(
+    delbo_json: Json, model: Callable[..., Path], disc: Path
+) -> None:
+    run = ("fit", model(), disc, "--partition", "quadrant", "--holdout", 5, "--batch", 4, "--passes", 2, "--compare")
+    result = delbo_json(*run)
+    keys = {"model_id", "features", "rounds", "seconds", "spectral_gap", "agents", "centralized", "isolated"}
+    assert keys <= set(result)
+    assert result["features"] == 82
+    assert result["spectral_gap"] == pytest.approx(2 / 3)
+    assert [agent["name"] for agent in result["agents"]] == ["agent-1", "agent-2", "agent-3", "agent-4"]
+    assert sum(agent["observations"] for agent in result["agents"]) == 2 * 1600
+    assert result["rounds"] == -(-max(agent["observations"] for agent in result["agents"]) // 4)
+    scores = {"accuracy", "balanced_accuracy", "cross_entropy", "calibration_error"}
+    assert scores | {"consensus_error", "consensus_divergence"} <= set(result["agents"][0])
+    assert min(agent["accuracy"] for agent in result["agents"]) > 0.94
+    assert max(agent["accuracy"] for agent in result["isolated"]) < 0.92
+    network = np.mean([agent["consensus_divergence"] for agent in result["agents"]])
+    assert result["consensus_divergence"] == pytest.approx(network, rel=1e-6)
+    again = delbo_json(*run)
+    assert {**again, "seconds": 0} == {**result, "seconds": 0}  # the same to the last digit
+
+
+def test_the_seed_decides_what_is_random(delbo_json: Json, model: Callable[..., Path], disc: Path) -> None:
+    centers = {"kind": "centers", "choose": {"how": "random", "count": 30}, "lengthscale": 0.3}
+    run = ("fit", model(features=centers), disc, "--holdout", 5, "--agents", 3, "--order", "shuffled", "--batch", 10)
+    first, same, other = (delbo_json(*run, "--seed", seed) for seed in (4, 4, 5))
+    assert first["agents"] == same["agents"]
+    assert first["model_id"] == same["model_id"]
+    assert first["model_id"] != other["model_id"]
+
+
+def test_regression_reports_rmse_and_log_density(
+    delbo_json: Json, model: Callable[..., Path], tmp_path: Path
+) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-1, 1, (1500, 2))
+    y = np.sin(3 * x[:, 0]) + generator.normal(0, 0.1, 1500)
+    np.savez(tmp_path / "wave.npz", x=x, y=y)
+    changes: dict[str, Any] = {"family": "full", "likelihood": {"kind": "gaussian", "precision": 100.0}}
+    run = ("fit", model(**changes), tmp_path / "wave.npz", "--holdout", 5, "--agents", 4, "--batch", 20, "--compare")
+    result = delbo_json(*run)
+    for agent in [*result["agents"], result["centralized"]]:
+        assert agent["rmse"] < 0.12  # the noise alone is 0.1
+        assert agent["log_density"] == pytest.approx(0.88, abs=0.1)  # of N(0, 0.1): -log(0.1 sqrt(2 pi e)) = 0.884
+        assert "accuracy" not in agent
+
+
+def test_vectors_of_two_components_are_learned_together(
+    delbo_json: Json, model: Callable[..., Path], tmp_path: Path
+) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-1, 1, (600, 2))
+    y = np.stack([np.sin(2 * x[:, 0]), x[:, 1]], axis=1) + generator.normal(0, 0.1, (600, 2))
+    np.savez(tmp_path / "vectors.npz", x=x, y=y)
+    for family in ("full", "diagonal"):
+        likelihood = {"kind": "gaussian", "precision": [[100.0, 20.0], [20.0, 100.0]]}
+        path = model(family=family, likelihood=likelihood)
+        result = delbo_json("fit", path, tmp_path / "vectors.npz", "--holdout", 5, "--agents", 2, "--batch", 10)
+        assert max(agent["rmse"] for agent in result["agents"]) < 0.2
+
+
+def test_the_out_folder_holds_plots_a_page_and_the_model(
+    delbo: Delbo, model: Callable[..., Path], disc: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    finished = delbo(
+        *("fit", model(), disc, "--agents", 2, "--holdout", 5, "--batch", 20, "--compare", "--out", folder)
+    )
+    assert finished.returncode == 0, finished.stderr
+    names = {"report.html", "maps.png", "agents.png", "curves.png", "result.json", "model.json", "beliefs.npz"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert finished.stderr == ""  # no progress bar in a pipe
+    written = json.loads((folder / "result.json").read_text())
+    resolved = ModelSpec.parse(json.loads((folder / "model.json").read_text()))
+    assert resolved.model_id == written["model_id"]
+    with np.load(folder / "beliefs.npz") as beliefs:
+        assert beliefs["information"].shape == beliefs["shift"].shape == (2, 82)
+    for name in ("maps.png", "agents.png", "curves.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_points_outside_the_lattice_are_counted_and_reported(
+    delbo: Delbo, delbo_json: Json, model: Callable[..., Path], tmp_path: Path
+) -> None:
+    x = np.vstack([np.random.default_rng(0).uniform(-1, 1, (90, 2)), np.full((10, 2), 40.0)])
+    np.savez(tmp_path / "far.npz", x=x, y=np.zeros(100, int))
+    run = ("fit", model(), tmp_path / "far.npz", "--test-rows", "50:")
+    result = delbo_json(*run)
+    assert result["agents"][0]["uncovered"] == 10
+    assert result["agents"][0]["observations"] == 100
+    assert result["test"] == {"rows": 50, "uncovered": 10}
+    finished = delbo(*run)
+    assert "no centre reaches 10 of 100 training observations" in finished.stderr
+    assert "no centre reaches 10 of 50 test points" in finished.stderr
+
+
+def test_without_a_test_set_the_scores_say_that_they_are_on_training_rows(
+    delbo: Delbo, model: Callable[..., Path], disc: Path
+) -> None:
+    finished = delbo("fit", model(), disc, "--batch", 100)
+    assert finished.returncode == 0
+    assert "the scores below are on the training rows" in finished.stderr
+
+
+def test_a_test_file_is_read_like_the_data(delbo_json: Json, model: Callable[..., Path], disc: Path) -> None:
+    result = delbo_json("fit", model(), disc, "--test", disc, "--batch", 100)
+    assert result["test"]["rows"] == 2000
+
+
+def test_weights_tell_how_fast_agents_agree(delbo: Delbo, delbo_json: Json, tmp_path: Path) -> None:
+    ring = delbo_json("weights", "ring", "--agents", 4)
+    third = pytest.approx(1 / 3, abs=1e-12)
+    assert ring["weights"][0] == [third, third, 0, third]
+    assert ring["spectral_gap"] == pytest.approx(2 / 3)
+    assert (ring["rounds_to_shrink_tenfold"], ring["history"]) == (3, 2)
+    shown = delbo("weights", "ring", "--agents", 4).stdout
+    assert "0.3333" in shown
+    assert "spectral gap" in shown
+    (tmp_path / "cycle.txt").write_text("directed\n0 1\n1 2\n2 3\n3 0\n")
+    assert delbo_json("weights", tmp_path / "cycle.txt")["history"] == 4
+    (tmp_path / "places.csv").write_text("0,0\n1,0\n2,0\n")
+    line = delbo_json(
+        *("weights", "geometric", "--positions", tmp_path / "places.csv", "--radius", 1.5),
+        *("--mixing-weights", "metropolis"),
+    )
+    assert line["weights"][0] == [pytest.approx(2 / 3), third, 0]
+    np.savetxt(tmp_path / "own.csv", [[0.9, 0.1], [0.1, 0.9]], delimiter=",")
+    own = delbo_json("weights", tmp_path / "own.csv", "--mixing-weights", "given")
+    assert own["weights"] == [[0.9, 0.1], [0.1, 0.9]]
+
+
+def test_the_demo_shows_that_together_every_agent_knows_the_building(delbo: Delbo, tmp_path: Path) -> None:
+    finished = delbo("demo", "--out", tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads((tmp_path / "result.json").read_text())
+    together = [agent["balanced_accuracy"] for agent in result["agents"]]
+    assert min(together) > 0.9
+    assert max(together) - min(together) < 0.005
+    assert max(agent["balanced_accuracy"] for agent in result["isolated"]) < 0.8
