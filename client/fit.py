@@ -166,7 +166,8 @@ class _Runner:
 
 
 def _extend(curves: Curves, done: int, network: Simulation, test: Table) -> None:
-    sample = test.take(slice(None, None, max(1, len(test) // _CURVE_TEST_ROWS)))
+    count = min(len(test), _CURVE_TEST_ROWS)  # drawn, not every k-th: rows often repeat a pattern, beam after beam
+    sample = test.take(np.random.default_rng(0).choice(len(test), count, replace=False))
     beliefs = network.beliefs
     scores = evaluate(beliefs, network.features, network.likelihoods[0], sample)
     curves.rounds.append(done)

@@ -213,9 +213,9 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>delbo: fit</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1400px; padding: 0 1rem; color: #222 }}
+body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1400px; padding: 0 1rem; color: #222 }}
 table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }}
-th, td {{ padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap }}
+th, td {{ padding: .3rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap }}
 th:first-child, td:first-child, td:nth-child(2) {{ text-align: left }}
 </style>
 </head>

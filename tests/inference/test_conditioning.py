@@ -1,6 +1,10 @@
 """A batch enters a belief: against dense algebra with explicit inverses, plain loops, and itself in pieces."""
 
+import itertools
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,7 +106,7 @@ def in_pieces(
     belief: Belief, activations: Activations, y: Array, likelihood: Likelihood, step: DiagonalStep, cuts: list[int]
 ) -> Belief:
     edges = [0, *sorted(cuts), len(y)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         belief = condition(belief, activations.rows(begin, end), y[begin:end], likelihood, 2.0, step).belief
     return belief
 
@@ -162,7 +166,8 @@ def test_conditioning_writes_to_none_of_its_inputs(kind: str, family: Family) ->
     for cutoff in (None, 1e-2):
         activations, y = batch_for(likelihood, 20, 10, seed=14, cutoff=cutoff)
         belief = belief_with(np.random.default_rng(15), family, 11)
-        held = [belief.information, belief.shift, activations.indices, activations.values, activations.row_starts, y]
+        held: list[npt.NDArray[Any]] = [belief.information, belief.shift, y]
+        held += [activations.indices, activations.values, activations.row_starts]
         before = snapshot(*held)
         condition(belief, activations, y, likelihood, 2.0)
         assert snapshot(*held) == before

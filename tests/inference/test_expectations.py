@@ -67,7 +67,7 @@ def test_student_t_expectations_are_the_integrals_to_their_documented_error(s: f
 @example(y=1000, m=0.0, s=100.0, w=50.0)
 @example(y=0, m=10.0, s=100.0, w=50.0)
 def test_a_poisson_step_solves_its_pair_of_equations(y: int, m: float, s: float, w: float) -> None:
-    """m* = m + s w (y - r), 1/s* = 1/s + w r, r = E[rate] = exp(m* + s*/2), where (m*, s*) is where the step arrives."""
+    """m* = m + s w (y - r), 1/s* = 1/s + w r, r = exp(m* + s*/2), at the (m*, s*) where the step arrives."""
     a, e = Poisson().expectations(float(y), m, s, w)
     s_star = 1 / (1 / s + w * a)
     m_star = s_star * (m / s + w * (a * m + e))

@@ -60,7 +60,7 @@ def test_a_lattice_equals_its_centres_with_the_same_cutoff(dimension: int, cutof
 
 @pytest.mark.parametrize("steps", range(1, 9))
 def test_a_lattice_finds_the_centres_that_lie_exactly_at_its_reach(steps: int) -> None:
-    """The cutoff is the kernel's value a whole number of steps away, so that rounding decides at both ends of the line."""
+    """The cutoff is the kernel's value a whole number of steps away: rounding decides at both ends of the line."""
     for spacing, lengthscale in ((1.0, 2.0), (0.5, 1.0), (0.25, 1.5), (0.25, 2.0), (0.1, 0.15)):
         cutoff = float(np.exp(-0.5 * (steps * spacing / lengthscale) ** 2))
         lattice = LatticeFeatures(spacing, lengthscale, [0.0], [100 * spacing], cutoff)

@@ -114,7 +114,8 @@ either_way = pytest.mark.parametrize("advance_all", [one_by_one, all_at_once])
 
 def average(beliefs: list[Belief]) -> Natural:
     return Natural(
-        np.mean([belief.information for belief in beliefs], axis=0), np.mean([belief.shift for belief in beliefs], axis=0)
+        np.mean([belief.information for belief in beliefs], axis=0),
+        np.mean([belief.shift for belief in beliefs], axis=0),
     )
 
 

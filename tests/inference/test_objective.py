@@ -30,7 +30,8 @@ either_family = pytest.mark.parametrize("family", ["diagonal", "full"])
 def center_of(beliefs: list[Belief]) -> Natural:
     """The normalised geometric average: the average of natural parameters."""
     return Natural(
-        np.mean([as_matrix(one.information) for one in beliefs], axis=0), np.mean([one.shift for one in beliefs], axis=0)
+        np.mean([as_matrix(one.information) for one in beliefs], axis=0),
+        np.mean([one.shift for one in beliefs], axis=0),
     )
 
 

@@ -111,7 +111,9 @@ def test_a_python_likelihood_conditions_like_the_built_in(
 @given(y=st.integers(0, 50), m=st.floats(-6, 4), s=st.floats(1e-3, 20), w=st.floats(0.1, 50))
 @example(y=30, m=4.0, s=10.0, w=1.0)
 @example(y=0, m=-5.0, s=5.0, w=50.0)
-def test_the_general_implicit_step_solves_the_poisson_pair_from_wide_priors(y: int, m: float, s: float, w: float) -> None:
+def test_the_general_implicit_step_solves_the_poisson_pair_from_wide_priors(
+    y: int, m: float, s: float, w: float
+) -> None:
     a, e = OwnPoisson().expectations(float(y), m, s, w)
     s_star = 1 / (1 / s + w * a)
     m_star = s_star * (m / s + w * (a * m + e))
@@ -121,9 +123,7 @@ def test_the_general_implicit_step_solves_the_poisson_pair_from_wide_priors(y: i
 
 
 @either_pair
-def test_a_python_likelihood_predicts_like_the_built_in(
-    own: Likelihood, built_in: Likelihood, relative: float
-) -> None:
+def test_a_python_likelihood_predicts_like_the_built_in(own: Likelihood, built_in: Likelihood, relative: float) -> None:
     generator = np.random.default_rng(2)
     activations = center_features(generator, 8).activate(points(generator, 20))
     belief = belief_with(generator, "full", 9)

@@ -1,0 +1,73 @@
+"""What the documentation says can be done, is done here."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+from click.testing import CliRunner
+
+from client.cli import app
+from service.wire.model import ModelSpec
+from tests.conftest import ROOT
+
+COMMAND = typer.main.get_command(app)
+MODELS = sorted((ROOT / "examples" / "models").glob("*.yaml"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def options_of(command: str) -> set[str]:
+    """The long options that a subcommand's help names."""
+    help_text = CliRunner().invoke(COMMAND, [command, "--help"]).output
+    return set(re.findall(r"--[a-z][a-z-]+", help_text))
+
+
+def test_the_example_of_an_own_likelihood_runs_and_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "\n".join(blocks(ROOT / "docs" / "likelihoods.md", "python"))
+    namespace: dict[str, object] = {}
+    exec(compile(code, "docs/likelihoods.md", "exec"), namespace)
+    learned, true = re.findall(r"\[([\d. ]+)\]", capsys.readouterr().out)
+    assert [float(rate) for rate in learned.split()] == pytest.approx([float(rate) for rate in true.split()], rel=0.15)
+
+
+def test_every_option_of_fit_and_weights_is_documented_and_none_is_invented() -> None:
+    text = (ROOT / "docs" / "fit.md").read_text()
+    documented = set(re.findall(r"--[a-z][a-z-]+", text))
+    for command in ("fit", "weights"):
+        missing = options_of(command) - documented - {"--help"}
+        assert not missing, f"docs/fit.md does not name {missing}"
+    assert documented <= options_of("fit") | options_of("weights")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_delbo_command_in_the_documentation_exists(path: Path) -> None:
+    """Commands are parsed, not run: their options must exist; `make test` runs the demo and the fits elsewhere."""
+    for block in blocks(path, ""):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True) if line.startswith((".venv/bin/delbo", "delbo ")) else []
+            if words and "[options]" not in words:
+                assert {word for word in words if word.startswith("--")} <= options_of(words[1]), line
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_file_that_the_documentation_links_to_exists(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+def test_every_make_target_in_the_readme_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make ([a-z-]+)", "\n".join(blocks(ROOT / "README.md", "")), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_every_example_model_is_valid(path: Path) -> None:
+    from client.model_file import read_model
+
+    assert isinstance(read_model(path), ModelSpec)
