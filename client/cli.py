@@ -86,7 +86,9 @@ def fit_command(
     ] = "auto",
     forgetting: Annotated[float, typer.Option(help="The factor on old evidence each round; 1 keeps all.")] = 1.0,
     seed: SeedOption = 0,
-    compare: Annotated[bool, typer.Option("--compare", help="Add one learner with all the data, and agents alone.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Add one learner with all the data, and agents alone.")
+    ] = False,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write plots, a report and the beliefs here.")] = None,
     as_json: JsonOption = False,
 ) -> None:

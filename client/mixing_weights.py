@@ -191,7 +191,7 @@ class _NormProgram:
 
     def _step(self, unknowns: FloatArray, multipliers: Blocks, slacks: Blocks, gap: float) -> tuple[FloatArray, Blocks]:
         """Predict how far the gap can fall, then aim there along the path that the prediction shows to be curved."""
-        inverses = _each(np.linalg.inv, slacks)  # not to solve with: the curvature is made of their entries
+        inverses = _each(_inverse, slacks)  # not to solve with: the curvature is made of their entries
         factor = linalg.cho_factor(self._curvature(multipliers, inverses))
 
         def direction(aim: Blocks) -> tuple[FloatArray, Blocks, Blocks]:
@@ -242,6 +242,12 @@ def _each(function: Callable[..., FloatArray], *blocks: Blocks) -> Blocks:
 
 def _inner(first: Blocks, second: Blocks) -> float:
     return float(sum(np.vdot(one, other) for one, other in zip(first, second, strict=True)))
+
+
+def _inverse(matrices: FloatArray) -> FloatArray:
+    """Through the Cholesky factor, so that next to the boundary rounding does not make the inverse indefinite."""
+    root = np.linalg.inv(np.linalg.cholesky(matrices))
+    return root.swapaxes(1, 2) @ root
 
 
 def _product(first: FloatArray, second: FloatArray, third: FloatArray) -> FloatArray:

@@ -5,14 +5,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer.main
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 from client.cli import app
+from client.model_file import read_model
 from service.wire.model import ModelSpec
 from tests.conftest import ROOT
 
-COMMAND = typer.main.get_command(app)
 MODELS = sorted((ROOT / "examples" / "models").glob("*.yaml"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -23,7 +22,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def options_of(command: str) -> set[str]:
     """The long options that a subcommand's help names."""
-    help_text = CliRunner().invoke(COMMAND, [command, "--help"]).output
+    help_text = CliRunner().invoke(app, [command, "--help"]).output
     return set(re.findall(r"--[a-z][a-z-]+", help_text))
 
 
@@ -68,6 +67,4 @@ def test_every_make_target_in_the_readme_exists() -> None:
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_every_example_model_is_valid(path: Path) -> None:
-    from client.model_file import read_model
-
     assert isinstance(read_model(path), ModelSpec)

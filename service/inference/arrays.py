@@ -29,7 +29,7 @@ def owned(array: FloatArray) -> FloatArray:
 def as_floats(name: str, values: Any, dimensions: int, error: type[DelboError] = DataError) -> FloatArray:
     """Values as a finite C-ordered float64 array with that many dimensions, or a sentence saying why not."""
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as cause:
         raise error(f"{name} must be numbers in {dimensions} dimension(s): {cause}") from None
     if array.ndim != dimensions:

@@ -33,6 +33,7 @@ class Evidence:
         object.__setattr__(self, "shift", frozen(self.shift))
 
     def __add__(self, other: "Evidence") -> "Evidence":
+        _check_alike(self, other)
         return Evidence(owned(self.information + other.information), owned(self.shift + other.shift))
 
     def __mul__(self, factor: float) -> "Evidence":
@@ -84,10 +85,12 @@ class Belief(ABC):
 
     def minus(self, other: "Belief") -> Evidence:
         """The evidence that leads from the other belief to this one."""
+        _check_alike(self, other)
         return Evidence(owned(self.information - other.information), owned(self.shift - other.shift))
 
     def plus(self, evidence: Evidence) -> Self:
         """This belief with evidence added."""
+        _check_alike(self, evidence)
         return type(self)(self.information + evidence.information, self.shift + evidence.shift)
 
     @property
@@ -102,6 +105,8 @@ class Belief(ABC):
 
     def log_density(self, theta: FloatArray) -> FloatArray:
         """log q(theta) for theta of shape (..., d)."""
+        if theta.shape[-1:] != self.shift.shape:
+            raise NumericalError(f"theta of shape {theta.shape} is not of {self.dimension} parameters")
         quadratic: FloatArray = np.sum(theta * (0.5 * self._times_information(theta) - self.shift), axis=-1)
         return -quadratic - self.log_normalizer
 
@@ -231,10 +236,19 @@ class FullGaussian(Belief):
         asymmetry = np.abs(self.information - self.information.T).max(initial=0.0)
         if asymmetry > 1e-9 * np.abs(self.information).max(initial=0.0):
             raise NumericalError(f"the information matrix is not symmetric: entries differ by up to {asymmetry:.3g}")
+        _ = self.factor  # it exists for a positive definite matrix only, and is needed anyway
 
     @staticmethod
     def _from_diagonal(diagonal: FloatArray) -> FloatArray:
         return np.diag(diagonal)
+
+
+def _check_alike(one: Belief | Evidence, other: Belief | Evidence) -> None:
+    """Refuse two things of different sizes or families, which arithmetic would otherwise stretch to fit."""
+    if one.information.shape != other.information.shape or one.shift.shape != other.shift.shape:
+        raise NumericalError(
+            f"information of shapes {one.information.shape} and {other.information.shape} does not go together"
+        )
 
 
 FAMILIES: dict[Family, type[DiagonalGaussian] | type[FullGaussian]] = {

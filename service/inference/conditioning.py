@@ -13,7 +13,7 @@ import numpy as np
 from service.errors import DataError, ModelError, SettingError
 from service.inference import kernels
 from service.inference.activations import Activations
-from service.inference.arrays import FloatArray, StartArray
+from service.inference.arrays import FloatArray, StartArray, as_floats
 from service.inference.belief import Belief, DiagonalGaussian, Evidence, FullGaussian
 from service.inference.likelihoods import Gaussian, Likelihood, VectorGaussian
 from service.inference.stack import BeliefStack
@@ -234,8 +234,9 @@ def _checked_targets(targets: Any, agent_starts: StartArray, likelihoods: Sequen
     kinds = list(likelihoods)
     if all(likelihood is kinds[0] for likelihood in kinds):
         return kinds[0].check_targets(targets)
-    parts = np.split(np.asarray(targets), agent_starts[1:-1])
-    return np.concatenate([kind.check_targets(part) for kind, part in zip(kinds, parts, strict=True)])
+    y = as_floats("y", targets, 2 if kinds[0].is_vector else 1)
+    parts = zip(kinds, agent_starts.tolist(), np.split(y, agent_starts[1:-1]), strict=False)
+    return np.concatenate([kind.check_targets(part, begin) for kind, begin, part in parts])
 
 
 def _check(
@@ -254,7 +255,7 @@ def _check(
         raise DataError(
             f"{len(stack)} beliefs, {len(likelihoods)} likelihoods and {len(agent_starts) - 1} batches differ"
         )
-    if agent_starts[0] != 0 or agent_starts[-1] != len(activations):
+    if agent_starts[0] != 0 or agent_starts[-1] != len(activations) or (np.diff(agent_starts) < 0).any():
         raise DataError(f"the agents' batches must cover the {len(activations)} rows of activations")
     outputs = {likelihood.outputs for likelihood in likelihoods}
     expected = [count * activations.feature_count for count in outputs]

@@ -61,13 +61,12 @@ class CenterFeatures(Features):
         count, self.dimension = self._centers.shape
         if count == 0 or self.dimension == 0:
             raise ModelError("centers must hold at least one point of at least one coordinate")
-        scales = np.asarray(lengthscale, dtype=np.float64)
+        scales = as_floats("lengthscale", lengthscale, np.ndim(lengthscale), ModelError)
         if scales.ndim > 1 or (scales.ndim == 1 and scales.shape != (count,)):
             raise ModelError(f"lengthscale must be one number or one per centre ({count}), not of shape {scales.shape}")
-        scales = as_floats("lengthscale", np.broadcast_to(scales, (count,)), 1, ModelError)
-        if not (scales > 0).all():
+        if not (scales > 1e-150).all():  # the square of anything smaller is lost
             raise ModelError(f"lengthscale must be positive, not {scales.min()}")
-        self._gamma2 = frozen(0.5 / scales**2)
+        self._gamma2 = frozen(np.broadcast_to(0.5 / scales**2, (count,)))
         self.gamma1 = _positive("gamma1", gamma1)
         self.cutoff = None if cutoff is None else _checked_cutoff(cutoff)
         self.feature_count = count + 1

@@ -2,55 +2,68 @@
 
     m* = m + s w e(m*, s*),   1 / s* = 1 / s + w a(m*, s*)
 
-is where  w E[log p(y | f)] - KL(N(m*, s*) || N(m, s))  is largest over N(m*, s*). It is found by steps towards
-(1 / s + w a, m / s + w (a m* + e)) in natural parameters, halved while they do not climb.
+is where  w E[log p(y | f)] - KL(N(m*, s*) || N(m, s))  is largest over N(m*, s*). Because curvature is never negative,
+the second equation has a solution s* in (0, s] for every m*; with it, the first is one equation in m*, and for a
+log-concave likelihood an increasing one. Both are solved inside brackets, so that no start is too wide.
 """
 
-from math import log
+from collections.abc import Callable
+from math import exp, log, sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
+from scipy.optimize import brentq
 
 from service.errors import NumericalError
 
 if TYPE_CHECKING:
     from service.inference.likelihoods import Likelihood
 
-_MOST_STEPS = 500
-_TOLERANCE = 1e-13
+_MOST_DOUBLINGS = 60
+_TOLERANCE = 1e-12
 
 
 def solve_implicit_step(
     likelihood: "Likelihood", y: float, mean: float, variance: float, likelihood_weight: float
 ) -> tuple[float, float]:
     """Curvature a and effective gradient e + a (m* - m) of the implicit step from N(mean, variance)."""
-    target = np.array(float(y))
 
-    def climbed(m: float, s: float) -> float:
-        expected = float(likelihood.expected_log_density(target, np.array(m), np.array(s)))
-        divergence = 0.5 * (s / variance + (m - mean) ** 2 / variance - 1.0 + log(variance / s))
-        return likelihood_weight * expected - divergence
+    def settled_variance(m: float) -> float:
+        """s* for a given m*."""
 
-    m, s = mean, variance
-    height = climbed(m, s)
-    for _ in range(_MOST_STEPS):
-        a, e = likelihood.quadrature(y, m, s)
-        information = 1.0 / variance + likelihood_weight * a
-        shift = mean / variance + likelihood_weight * (a * m + e)
-        fraction = 1.0
-        while True:
-            ahead_information = (1.0 - fraction) / s + fraction * information
-            ahead_s = 1.0 / ahead_information
-            ahead_m = ((1.0 - fraction) * m / s + fraction * shift) * ahead_s
-            ahead_height = climbed(ahead_m, ahead_s)
-            moved = abs(ahead_m - m) / np.sqrt(s) + abs(ahead_s / s - 1.0)
-            if ahead_height >= height or moved <= _TOLERANCE:
-                break
-            fraction *= 0.5
-        if moved <= 1e-9 and ahead_height <= height + 1e-14 * abs(height):
-            break  # at the top, as far as the objective's digits show
-        m, s, height = ahead_m, ahead_s, ahead_height
-    else:
-        raise NumericalError(f"the implicit step for y = {y} from N({mean:.3g}, {variance:.3g}) did not converge")
-    a, e = likelihood.quadrature(y, m, s)
-    return a, e + a * (m - mean)
+        def excess(log_s: float) -> float:
+            a, _ = likelihood.quadrature(y, m, exp(log_s))
+            return exp(-log_s) - 1.0 / variance - likelihood_weight * a
+
+        return exp(_root_below(excess, log(variance)))
+
+    def excess(m: float) -> float:
+        _, e = likelihood.quadrature(y, m, settled_variance(m))
+        return m - mean - variance * likelihood_weight * e
+
+    m = _root_beside(excess, mean, sqrt(variance))
+    s = settled_variance(m)
+    a, _ = likelihood.quadrature(y, m, s)
+    gradient = (m - mean) / (variance * likelihood_weight)
+    return a, gradient + a * (m - mean)
+
+
+def _root_below(function: Callable[[float], float], start: float) -> float:
+    """Where the function, not above zero at the start, rises through zero below it."""
+    if function(start) >= 0:
+        return start
+    return _root_beside(function, start, -1.0)
+
+
+def _root_beside(function: Callable[[float], float], start: float, step: float) -> float:
+    """A zero of the function, looked for from the start in steps that double; upwards first if it is below zero."""
+    value = function(start)
+    if value == 0:
+        return start
+    step = abs(step) if value < 0 and step > 0 else -abs(step)
+    begin = start
+    for _ in range(_MOST_DOUBLINGS):
+        end = begin + step
+        if function(end) * value <= 0:
+            return float(brentq(function, begin, end, xtol=_TOLERANCE, rtol=_TOLERANCE))
+        begin, step = end, 2.0 * step
+    raise NumericalError("the implicit step of an observation has no end: is the likelihood log-concave?")

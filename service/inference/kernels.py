@@ -98,7 +98,7 @@ def activate_lattice(points, lower, spacing, counts, gamma2, gamma1, threshold):
     """
     rows, dimension = points.shape
     reach = math.sqrt(threshold / gamma2)
-    widest = 2 * int(reach / spacing) + 4
+    widest = int(2.0 * reach / spacing) + 6  # centres within reach, one more at either end, and rounding
     most = 1
     for axis in range(dimension):
         most *= min(widest, counts[axis])
@@ -192,36 +192,40 @@ def activate_near(points, centers, gamma2, gamma1, threshold, lower, cell, cell_
 
 @njit(types.UniTuple(float64, 2)(float64, float64, float64, float64), **_OPTIONS)
 def poisson_step(target, mean, variance, likelihood_weight):
-    """Curvature and gradient of the implicit Poisson step, by safeguarded Newton on u = log(expected rate).
+    """Curvature and gradient of the implicit Poisson step, by Newton's method inside a bracket, on u = log(rate).
 
     m* = m + s w (y - r), 1/s* = 1/s + w r, log r = m* + s*/2: one equation in u = log r, strictly increasing.
     """
     scale = variance * likelihood_weight
     high = min(mean + scale * target + 0.5 * variance, 700.0)
-    low = high - 1.0
+    low = min(mean + scale * target, 700.0)
     width = 1.0
-    while low - mean - scale * (target - math.exp(low)) - 0.5 * variance / (1.0 + scale * math.exp(low)) > 0.0:
-        width *= 2.0
+    while low + scale * math.exp(low) > mean + scale * target:  # then the equation's left side is below zero there
         low -= width
-    u = high
+        width *= 2.0
+    u = 0.5 * (low + high)
     for _ in range(200):
         rate = math.exp(u)
         shrunk = 1.0 + scale * rate
-        excess = u - mean - scale * (target - rate) - 0.5 * variance / shrunk
-        slope = 1.0 + scale * rate + 0.5 * variance * scale * rate / (shrunk * shrunk)
+        excess = (u - mean) - scale * (target - rate) - 0.5 * variance / shrunk
+        slope = shrunk + 0.5 * variance * scale * rate / (shrunk * shrunk)
         if excess > 0.0:
             high = u
         else:
             low = u
         following = u - excess / slope
-        if not (low <= following <= high):
+        # Far up Newton's steps shrink u by one at a time only: halve the bracket unless they do better.
+        if not (low <= following <= high) or (abs(following - u) < 1.5 and high - low > 8.0):
             following = 0.5 * (low + high)
         if abs(following - u) <= 1e-15 * max(1.0, abs(u)):
             break
         u = following
     rate = math.exp(u)
-    # The gradient at m* seen from m: e + a (m* - m), with m* - m = s w e.
-    return rate, (target - rate) * (1.0 + scale * rate)
+    # The gradient at m* seen from m is e + a (m* - m) = e (1 + s w r), with e = y - r = (m* - m) / (s w): of the two
+    # ways to e, the one that cancels less.
+    shrunk = 1.0 + scale * rate
+    gradient = ((u - mean) - 0.5 * variance / shrunk) / scale if scale * rate > 1.0 else target - rate
+    return rate, gradient * shrunk
 
 
 @njit(

@@ -54,6 +54,9 @@ class Likelihood(ABC):
     kernel: Kernel | None = None
     """What the compiled kernels call it; None for a likelihood of your own, which is then called from Python."""
 
+    is_vector: ClassVar[bool] = False
+    """Whether y is a vector, with a row of targets per observation."""
+
     outputs: int = 1
     """The number of components of y."""
 
@@ -81,13 +84,16 @@ class Likelihood(ABC):
     def conditional_variance(self, f: FloatArray) -> FloatArray:
         """Var[y | f]."""
 
-    def check_targets(self, y: Any) -> FloatArray:
-        """Targets as an array of finite, valid numbers, or a sentence naming the first that is not."""
-        values = as_floats("y", y, 1 if self.outputs == 1 else 2)
+    def check_targets(self, y: Any, first_row: int = 0) -> FloatArray:
+        """Targets as an array of finite, valid numbers, or a sentence naming the first that is not.
+
+        first_row is the number by which the first of these rows is known to whoever reads the sentence.
+        """
+        values = as_floats("y", y, 1)
         valid = self.is_valid(values)
         if not valid.all():
             where = int(np.argmin(valid))
-            raise DataError(f"y[{where}] is {values[where]:g}: it {self.targets}")
+            raise DataError(f"y[{first_row + where}] is {values[where]:g}: it {self.targets}")
         return values
 
     def expectations(self, y: float, mean: float, variance: float, likelihood_weight: float) -> tuple[float, float]:
@@ -296,11 +302,16 @@ class VectorGaussian(_Real):
     theta has one block of features per component: Phi = I_p (x) phi(x), f = (phi^T theta_1, ..., phi^T theta_p).
     """
 
+    is_vector = True
+
     def __init__(self, precision: Any) -> None:
-        self.precision = as_floats("precision", precision, 2, ModelError)
-        self.outputs = len(self.precision)
-        if self.precision.shape != (self.outputs, self.outputs) or not np.allclose(self.precision, self.precision.T):
+        matrix = as_floats("precision", precision, 2, ModelError)
+        self.outputs = len(matrix)
+        if self.outputs == 0:
+            raise ModelError("a precision matrix must have at least one row")
+        if matrix.shape != (self.outputs, self.outputs) or not np.allclose(matrix, matrix.T):
             raise ModelError("a precision matrix must be square and symmetric")
+        self.precision = 0.5 * (matrix + matrix.T)
         if np.linalg.eigvalsh(self.precision).min() <= 0:
             raise ModelError("a precision matrix must be positive definite")
         self.noise = np.linalg.inv(self.precision).astype(np.float64)
@@ -314,7 +325,7 @@ class VectorGaussian(_Real):
     def curvature(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return np.broadcast_to(self.precision, (*f.shape, self.outputs))
 
-    def check_targets(self, y: Any) -> FloatArray:
+    def check_targets(self, y: Any, first_row: int = 0) -> FloatArray:
         values = as_floats("y", y, 2)
         if values.shape[1] != self.outputs:
             raise DataError(f"y has {values.shape[1]} column(s), but the precision matrix is for {self.outputs}")

@@ -32,6 +32,11 @@ def mix(beliefs: Sequence[Belief], mixing_weights: Any) -> Belief:
 
 def mix_stack(stack: BeliefStack, mixing_matrix: csr_array) -> BeliefStack:
     """Every agent's mixed belief at once, as sparse matrix products: A Omega and A eta over the agents."""
+    if mixing_matrix.shape != (len(stack), len(stack)):
+        raise TopologyError(f"{len(stack)} agents need a mixing matrix of as many rows and columns")
+    row_sums = mixing_matrix @ np.ones(len(stack))
+    if not (np.abs(row_sums - 1) <= SUM_TOLERANCE).all() or not (mixing_matrix.data >= 0).all():
+        raise TopologyError("mixing weights must not be negative, and each agent's must sum to 1")
     information = _product(mixing_matrix, stack.information)
     return BeliefStack(stack.family, information, _product(mixing_matrix, stack.shift))
 

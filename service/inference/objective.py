@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from service.errors import DataError
+from service.errors import DataError, SettingError
 from service.inference.activations import Activations
 from service.inference.arrays import FloatArray, as_floats
 from service.inference.belief import Belief, kl_divergence
 from service.inference.likelihoods import Likelihood
 from service.inference.mixing import mix
 from service.inference.prediction import predict
+from service.inference.stack import check_same_kind
 
 _SMALLEST_PROBABILITY = 1e-15
 
@@ -19,6 +20,8 @@ _SMALLEST_PROBABILITY = 1e-15
 def expected_log_likelihood(q: Belief, activations: Activations, targets: Any, likelihood: Likelihood) -> float:
     """E_q[log p(y | theta)], summed over the batch; points that no centre reaches are left out, as in conditioning."""
     y = likelihood.check_targets(targets)
+    if len(y) != len(activations):
+        raise DataError(f"{len(activations)} points and {len(y)} targets: there must be as many of both")
     prediction = predict(q, activations, likelihood)
     terms = likelihood.expected_log_density(y, prediction.latent_mean, prediction.latent_variance)
     return float(terms[activations.covered].sum())
@@ -33,11 +36,14 @@ def delbo_component(
     log evidence - sum_i J_i[q] = KL(q || posterior) + consensus divergence of the mixed beliefs.
     At the agents' own beliefs the sum is a figure of progress, not a bound.
     """
+    if agents < 1:
+        raise SettingError(f"a network has at least one agent, not {agents}")
     return expected_log_likelihood(q, activations, targets, likelihood) - kl_divergence(q, mixed) / agents
 
 
 def consensus_error(beliefs: Sequence[Belief]) -> FloatArray:
     """Per agent |mu_i - mean_j mu_j|, summed over the parameters: what the paper plots."""
+    check_same_kind(beliefs)
     means = np.stack([belief.mean for belief in beliefs])
     errors: FloatArray = np.abs(means - means.mean(axis=0)).sum(axis=1)
     return errors
@@ -66,10 +72,12 @@ def pairwise_divergences(beliefs: Sequence[Belief]) -> FloatArray:
 
 def modelling_error(beliefs: Sequence[Belief], posterior: Belief) -> float:
     """The mean of KL(q_i || posterior) over the agents."""
+    check_same_kind(beliefs)
     return float(np.mean([kl_divergence(belief, posterior) for belief in beliefs]))
 
 
 def _average(beliefs: Sequence[Belief]) -> Belief:
+    check_same_kind(beliefs)
     return mix(beliefs, np.full(len(beliefs), 1 / len(beliefs)))
 
 
@@ -94,6 +102,8 @@ def balanced_accuracy(probabilities: Any, labels: Any) -> float:
 
 def calibration_error(probabilities: Any, labels: Any, bins: int = 10) -> float:
     """The mean distance, over equal bins of P(y = 1), between the probabilities and the share of label 1."""
+    if bins < 1:
+        raise SettingError(f"probabilities are sorted into at least one bin, not {bins}")
     p, y = _pair(probabilities, labels)
     which = np.minimum((p * bins).astype(np.int64), bins - 1)
     gaps = np.bincount(which, weights=p - y, minlength=bins)
@@ -102,11 +112,16 @@ def calibration_error(probabilities: Any, labels: Any, bins: int = 10) -> float:
 
 def root_mean_square_error(means: Any, targets: Any) -> float:
     """The root of the mean square of mean - target."""
-    return float(np.sqrt(np.mean(np.square(np.asarray(means) - np.asarray(targets)))))
+    predicted, y = as_floats("means", means, np.ndim(means)), as_floats("targets", targets, np.ndim(targets))
+    if predicted.shape != y.shape or y.size == 0:
+        raise DataError(f"means {predicted.shape} and targets {y.shape} must be as many, at least one")
+    return float(np.sqrt(np.mean(np.square(predicted - y))))
 
 
 def _pair(probabilities: Any, labels: Any) -> tuple[FloatArray, FloatArray]:
     p, y = as_floats("probabilities", probabilities, 1), as_floats("labels", labels, 1)
     if p.shape != y.shape or p.size == 0:
         raise DataError(f"{p.size} probabilities and {y.size} labels: there must be as many of both, at least one")
+    if not ((p >= 0) & (p <= 1)).all() or not ((y == 0) | (y == 1)).all():
+        raise DataError("probabilities must lie between 0 and 1, and labels must be 0 or 1")
     return p, y

@@ -14,6 +14,7 @@ from service.inference.arrays import FloatArray, as_floats
 from service.inference.belief import Belief, DiagonalGaussian, FullGaussian
 from service.inference.features import Features
 from service.inference.likelihoods import Likelihood, binary_entropy
+from service.inference.stack import check_same_kind
 
 _ROWS_AT_ONCE = 2048
 
@@ -61,11 +62,8 @@ def predict(belief: Belief, activations: Activations, likelihood: Likelihood) ->
 def predict_all(beliefs: Sequence[Belief], activations: Activations, likelihood: Likelihood) -> list[Prediction]:
     """The same points as seen by several beliefs of one family, at the cost of little more than one."""
     outputs = likelihood.outputs
-    size = outputs * activations.feature_count
-    if any(belief.dimension != size for belief in beliefs):
-        raise DataError(
-            f"{activations.feature_count} features of {outputs} output(s) need beliefs of {size} parameters"
-        )
+    check_same_kind(beliefs)
+    _check_size(beliefs[0], activations.feature_count, outputs)
     shape = (len(activations), len(beliefs), outputs)
     means = activations.times(_columns([belief.mean for belief in beliefs], outputs)).reshape(shape)
     if isinstance(beliefs[0], DiagonalGaussian):
@@ -74,9 +72,17 @@ def predict_all(beliefs: Sequence[Belief], activations: Activations, likelihood:
     else:
         full = [_covariances(belief, activations, outputs) for belief in beliefs if isinstance(belief, FullGaussian)]
         variances = np.stack(full, axis=1)
-    if outputs == 1:
+    if not likelihood.is_vector:
         means, variances = means[..., 0], variances[..., 0, 0]
     return [Prediction(means[:, agent], variances[:, agent], likelihood) for agent in range(len(beliefs))]
+
+
+def _check_size(belief: Belief, feature_count: int, outputs: int) -> None:
+    size = outputs * feature_count
+    if belief.dimension != size:
+        raise DataError(
+            f"{feature_count} features of {outputs} output(s) need {size} parameters, not {belief.dimension}"
+        )
 
 
 def _columns(vectors: list[FloatArray], outputs: int) -> FloatArray:
@@ -102,10 +108,10 @@ def raster(belief: Belief, features: Features, likelihood: Likelihood, x_axis: A
     Equal to `predict` at each pixel. Without a cutoff a kernel is a product over the axes, so the map of a diagonal
     belief is two matrix products; with one, each centre touches only the pixels that it reaches.
     """
-    if features.dimension != 2 or likelihood.outputs != 1:
-        raise ModelError(
-            f"a raster needs a model of 2 coordinates and 1 output, not of {features.dimension} coordinates"
-        )
+    if features.dimension != 2 or likelihood.is_vector:
+        described = f"{features.dimension} coordinates and {likelihood.outputs} outputs"
+        raise ModelError(f"a raster needs a model of 2 coordinates and a single output, not of {described}")
+    _check_size(belief, features.feature_count, 1)
     x = _checked_axis("x_axis", x_axis)
     y = _checked_axis("y_axis", y_axis)
     if not isinstance(belief, DiagonalGaussian):

@@ -14,7 +14,7 @@ from service.inference.belief import Belief, Evidence
 from service.inference.conditioning import ConditioningInfo, DiagonalStep, condition, condition_stack
 from service.inference.likelihoods import Likelihood
 from service.inference.mixing import mix, mix_stack
-from service.inference.stack import BeliefStack
+from service.inference.stack import BeliefStack, check_same_kind
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ def advance_network(
     """Every agent's round at once: `advance` for all, with the mixing as one sparse matrix product."""
     mixed = mix_stack(stack, mixing_matrix)
     if rule.forgetting < 1:
+        check_same_kind([rule.prior, stack[0]])
         mixed = BeliefStack(
             stack.family,
             _faded(mixed.information, rule.prior.information, rule.forgetting),
@@ -89,6 +90,7 @@ def forget(belief: Belief, prior: Belief, forgetting: float) -> Belief:
     """The belief with its evidence, information and shift alike, scaled: prior + forgetting (belief - prior)."""
     if forgetting == 1:
         return belief
+    check_same_kind([belief, prior])
     information = _faded(belief.information, prior.information, forgetting)
     return type(belief).computed(information, _faded(belief.shift, prior.shift, forgetting))
 
@@ -100,6 +102,8 @@ def replay_rows(
 
     The draw depends on (seed, agent, round) only, so that an agent that restarts draws the same again.
     """
+    if collected < 1:
+        raise SettingError("there is nothing to replay before an observation has been collected")
     return np.random.default_rng((seed, agent, round_number)).integers(collected, size=count)
 
 

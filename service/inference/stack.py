@@ -21,8 +21,7 @@ class BeliefStack:
     @classmethod
     def of(cls, beliefs: Sequence[Belief]) -> "BeliefStack":
         """The beliefs in order; all of one family and size."""
-        if len({(type(belief), belief.dimension) for belief in beliefs}) != 1:
-            raise NumericalError("only beliefs of one family and as many parameters go together")
+        check_same_kind(beliefs)
         information = np.stack([belief.information for belief in beliefs])
         return cls(type(beliefs[0]), information, np.stack([belief.shift for belief in beliefs]))
 
@@ -38,3 +37,10 @@ class BeliefStack:
     def copy(self) -> "BeliefStack":
         """A stack whose arrays may be written to."""
         return BeliefStack(self.family, self.information.copy(), self.shift.copy())
+
+
+def check_same_kind(beliefs: Sequence[Belief]) -> None:
+    """Refuse no beliefs at all, and beliefs of different families or sizes."""
+    kinds = {(type(belief), belief.dimension) for belief in beliefs}
+    if len(kinds) != 1:
+        raise NumericalError("one or more beliefs are needed, all of one family and as many parameters")

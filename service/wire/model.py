@@ -226,7 +226,7 @@ class ModelSpec(_Document):
             "prior": self.prior.model_dump(),
             "outputs": self.outputs,
         }
-        return json.dumps(shared, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(_without_negative_zero(shared), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @property
     def model_id(self) -> str:
@@ -234,26 +234,55 @@ class ModelSpec(_Document):
         return hashlib.sha256(self.canonical_json.encode()).hexdigest()
 
 
+def _without_negative_zero(value: Any) -> Any:
+    """The same document with 0.0 for -0.0, which is the same number in another spelling."""
+    if isinstance(value, dict):
+        return {key: _without_negative_zero(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_negative_zero(part) for part in value]
+    return value + 0.0 if isinstance(value, float) else value
+
+
 def _sentence(fault: ValidationError) -> str:
-    """The first fault in plain words: where, what, and what would be right."""
-    first = fault.errors(include_url=False)[0]
-    # Of a union's tags and a mapping's machinery the path keeps what the user wrote.
-    path = [str(part) for part in first["loc"] if not (isinstance(part, str) and ("[" in part or part in _TAGS))]
-    where = ".".join(path) or "the document"
-    message = first["msg"]
-    match first["type"]:
+    """The deepest fault in plain words: where, what, and what would be right."""
+    # Where a value may be of several kinds, each kind has a fault: the one that got furthest knows most.
+    deepest = max(fault.errors(include_url=False), key=lambda one: len(one["loc"]))
+    where = _place(deepest["loc"])
+    message = deepest["msg"]
+    match deepest["type"]:
         case "missing":
             return f"{where} is missing"
         case "extra_forbidden":
             return f"{where} is not known here"
         case "union_tag_invalid":
-            context = first["ctx"]
+            context = deepest["ctx"]
             return f"{where}.kind is {context['tag']!r}: it should be one of {context['expected_tags']}"
         case "union_tag_not_found":
             return f"{where}.kind is missing"
         case "value_error":
             return f"{where}: {message.removeprefix('Value error, ')}"
-    return f"{where}: {message[0].lower()}{message[1:]}, not {first['input']!r}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            message = "input should be a mapping"
+    return f"{where}: {message[0].lower()}{message[1:]}, not {_shortened(deepest['input'])}"
 
 
-_TAGS = {"lattice", "centers", "probit", "logistic", "poisson", "gaussian", "student_t", "float", "int"}
+def _place(location: tuple[int | str, ...]) -> str:
+    """The path as the document's author wrote it.
+
+    Without the kind that follows features or likelihood, and the names of the types that a value might have been of.
+    """
+    parts = [str(part) for number, part in enumerate(location) if not (number == 1 and location[0] in _TAGGED)]
+    return ".".join(part for part in parts if not _is_type_name(part)) or "the document"
+
+
+def _is_type_name(part: str) -> bool:
+    return "[" in part or part.startswith("constrained-") or part in ("float", "int")
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + " ..."
+
+
+_TAGGED = ("features", "likelihood")  # their kind decides what else they hold
+_LONGEST_VALUE = 60

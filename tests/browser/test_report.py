@@ -1,4 +1,4 @@
-"""The report of a fit, opened in a real browser: the page fixture fails on any request to the network or script error."""
+"""The report of a fit in a real browser; the page fixture fails on any request to the network or script error."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -33,8 +33,14 @@ def with_value(values: Any, place: Any, value: float) -> Any:
 BAD_MODELS: dict[str, tuple[Any, str]] = {
     "unknown feature kind": (with_features(kind="fourier"), "features.kind is 'fourier': it should be one of"),
     "unknown likelihood": ({**MODEL, "likelihood": {"kind": "cauchy"}}, "likelihood.kind is 'cauchy'"),
-    "negative lengthscale": (with_features(lengthscale=-1), "features.lengthscale: input should be greater than 0, not -1"),
-    "negative information": ({**MODEL, "prior": {"information": -2}}, "prior.information: input should be greater than 0"),
+    "negative lengthscale": (
+        with_features(lengthscale=-1),
+        "features.lengthscale: input should be greater than 0",
+    ),
+    "negative information": (
+        {**MODEL, "prior": {"information": -2}},
+        "prior.information: input should be greater",
+    ),
     "missing key": ({"features": MODEL["features"], "likelihood": "probit"}, "prior is missing"),
     "unknown key": ({**MODEL, "colour": 1}, "colour is not known here"),
     "infinite bound": (with_features(upper=[1, float("inf")]), "features.upper.1: input should be a finite number"),

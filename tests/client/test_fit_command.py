@@ -71,9 +71,7 @@ def test_the_seed_decides_what_is_random(delbo_json: Json, model: Callable[..., 
     assert first["model_id"] != other["model_id"]
 
 
-def test_regression_reports_rmse_and_log_density(
-    delbo_json: Json, model: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_regression_reports_rmse_and_log_density(delbo_json: Json, model: Callable[..., Path], tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     x = generator.uniform(-1, 1, (1500, 2))
     y = np.sin(3 * x[:, 0]) + generator.normal(0, 0.1, 1500)

@@ -7,7 +7,7 @@ from client.mixing_weights import sinkhorn
 from client.simulation import Batch, Simulation
 from client.topology import random_connected, random_digraph, ring
 from service.errors import DelboError
-from service.inference.belief import DiagonalGaussian, FullGaussian
+from service.inference.belief import Belief, DiagonalGaussian, FullGaussian
 from service.inference.features import CenterFeatures, LatticeFeatures
 from service.inference.likelihoods import Gaussian, Likelihood, Poisson, Probit, StudentT
 from service.inference.round import RoundRule, advance
@@ -26,7 +26,7 @@ def test_a_simulation_equals_agents_that_advance_one_by_one(
     rule = RoundRule(prior, likelihood_weight=5.0, diagonal_step="projected", forgetting=0.98)
     matrix = sinkhorn(random_digraph(5, generator)).toarray()
     simulation = Simulation(features, LIKELIHOODS, rule, matrix)
-    beliefs = [prior] * 5
+    beliefs: list[Belief] = [prior] * 5
     for number in range(12):
         batches = [
             Batch(x, generator.integers(0, 2, len(x)).astype(float))

@@ -39,10 +39,10 @@ def test_balanced_accuracy_is_the_mean_of_the_classes_own_accuracies() -> None:
 
 
 def test_calibration_error_is_the_gap_per_bin_weighed_by_the_points_in_it() -> None:
-    # Bins of a tenth: {0.91, 0.99} with both labels 1, {0.25} with 1, {0.41, 0.45, 0.49} with 0, 1, 1.
+    # Bins of a tenth: {0.91, 0.99} with both labels 1, {0.25} with 1, {0.41, 0.45, 0.49} with 1, 0, 0.
     p = [0.91, 0.99, 0.25, 0.41, 0.45, 0.49]
-    y = [1, 1, 1, 0, 1, 1]
-    by_hand = (2 * (1 - 0.95) + 1 * (1 - 0.25) + 3 * (2 / 3 - 0.45)) / 6
+    y = [1, 1, 1, 1, 0, 0]
+    by_hand = (2 * (1 - 0.95) + 1 * (1 - 0.25) + 3 * (0.45 - 1 / 3)) / 6
     assert calibration_error(p, y) == pytest.approx(by_hand, rel=1e-13)
 
 
