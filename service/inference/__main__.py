@@ -3,5 +3,5 @@
 from service.inference import kernels
 
 if __name__ == "__main__":
-    count = len(kernels.condition_diagonal.signatures)
-    print(f"numba kernels ready ({count and 'cached'})")  # importing them compiled them
+    compiled = [kernel for kernel in vars(kernels).values() if getattr(kernel, "signatures", None)]
+    print(f"{len(compiled)} kernels are compiled and cached")  # importing them did it

@@ -47,7 +47,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves a double's integer part in its lowest bits
 
 
-@njit(float64(float64), inline="always")
+@njit(inline="always")
 def exp_negative(exponent):
     """exp on [-700, 0], to 2 units in the last place, in operations that vectorise (libm's exp does not)."""
     shifted = exponent * _LOG2_E + _ROUND

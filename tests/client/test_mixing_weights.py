@@ -192,6 +192,12 @@ def test_fastest_mixing_is_never_slower_than_the_other_rules(count: int, seed: i
     assert norm(matrix) <= min(norm(metropolis(topology)), norm(sinkhorn(topology))) + 1e-6
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_fastest_mixing_converges_on_dense_graphs_where_many_weights_are_optimal(seed: int) -> None:
+    topology = random_connected(12, np.random.default_rng(seed), 8.0)
+    assert_doubly_stochastic_on(topology, fastest_mixing(topology), 1e-13)
+
+
 def test_fastest_mixing_refuses_a_graph_that_would_take_too_long() -> None:
     with pytest.raises(TopologyError, match="too long for 4950 links"):
         fastest_mixing(complete(100))
