@@ -44,7 +44,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'delbo needs Python 3.11 or newer; name one: make PYTHON=python3.13'; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || if [ "$$(id -u)" = 0 ]; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
 	  else \
 	    echo 'python3 cannot make virtual environments here. Type this, then try again:'; \
 	    echo '  sudo apt-get install python3-venv'; exit 1; \

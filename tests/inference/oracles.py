@@ -112,15 +112,26 @@ def poisson(y: float, m: float, s: float, w: float) -> tuple[float, float]:
     return a, (y - a) + a * (m_star - m)
 
 
-def condition_full(prior: Natural, phi: Array, y: Array, expectations: Expectations, w: float) -> Natural:
-    """One after the other, with an explicit inverse each: dOmega = w a Phi Phi^T, deta = w (a m + e) Phi."""
+def condition_full(
+    prior: Natural, phi: Array, y: Array, expectations: Expectations, w: float, invert_every: int = 1
+) -> Natural:
+    """One after the other, with an explicit inverse each: dOmega = w a Phi Phi^T, deta = w (a m + e) Phi.
+
+    A large inverse may be made anew every few observations only, and corrected by rank one (Woodbury) in between;
+    that it still was the inverse is checked before it is replaced.
+    """
     omega, eta = prior.information.copy(), prior.shift.copy()
-    for row, target in zip(phi, y, strict=True):
-        sigma = np.linalg.inv(omega)
+    sigma = np.linalg.inv(omega)
+    for number, (row, target) in enumerate(zip(phi, y, strict=True), start=1):
         m, s = float(row @ sigma @ eta), float(row @ sigma @ row)
         a, e = expectations(float(target), m, s, w)
         omega = omega + w * a * np.outer(row, row)
         eta = eta + w * (a * m + e) * row
+        sigma = sigma - w * a / (1 + w * a * s) * np.outer(sigma @ row, row @ sigma)
+        if number % invert_every == 0:
+            inverse = np.linalg.inv(omega)
+            assert np.abs(sigma - inverse).max() <= 1e-11 * np.abs(inverse).max()
+            sigma = inverse
     return Natural(omega, eta)
 
 

@@ -47,7 +47,7 @@ def test_a_full_batch_of_64_at_300_centres_is_the_dense_equations_with_explicit_
     likelihood, expectations = SENSORS[kind]
     activations, y = batch_for(likelihood, 64, 300, seed=1)
     belief = belief_with(np.random.default_rng(2), "full", 301)
-    expected = condition_full(natural(belief), activations.dense(), y, expectations, w=3.0)
+    expected = condition_full(natural(belief), activations.dense(), y, expectations, w=3.0, invert_every=16)
     found = condition(belief, activations, y, likelihood, likelihood_weight=3.0)
     # The information's condition number is about 10: inverses and factors agree to 1e-13, sequences of 64 to 1e-11.
     assert_same(found.belief, expected, 1e-8)
