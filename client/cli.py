@@ -5,7 +5,7 @@ import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -15,9 +15,11 @@ from client.console import err, note, out, progress_bar, show_fit
 from client.demo import run_demo
 from client.fit import FitOptions, FitResult, fit
 from client.model_file import read_model, resolve_model
-from client.streams.partitions import partition_rows
-from client.streams.tables import Table, parse_rows, read_table
-from client.topology import Topology, from_file, read_positions, topology_by_name
+from client.randomness import generator_for
+from client.streams.partitions import lost_groups, name_groups, partition_rows
+from client.streams.splits import split_table
+from client.streams.tables import Table, read_table
+from client.topology import KINDS, Topology, from_file, read_positions, topology_by_name
 from service.errors import DelboError, SettingError, TopologyError
 
 app = typer.Typer(
@@ -54,6 +56,9 @@ RuleOption = Annotated[
     RuleName,
     typer.Option("--mixing-weights", help="How weights come from the graph; given: the matrix file holds them."),
 ]
+DegreeOption = Annotated[
+    float | None, typer.Option(help="random, digraph: the mean number of neighbors. [default: 4]", show_default=False)
+]
 SeedOption = Annotated[int, typer.Option(min=0, help="Decides everything that is random.")]
 AgentsOption = Annotated[int | None, typer.Option(min=1, help="The number of agents.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -69,6 +74,7 @@ def fit_command(
     test: Annotated[Path | None, typer.Option(help="Test on another file.")] = None,
     agents: AgentsOption = None,
     topology: TopologyOption = "ring",
+    degree: DegreeOption = None,
     rule: RuleOption = RuleName.sinkhorn,
     partition: Annotated[
         str, typer.Option(help="Who gets which rows: sequential, random, or the name of an array or column.")
@@ -82,7 +88,7 @@ def fit_command(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Observations per agent, instead of passes.")] = None,
     likelihood_weight: Annotated[
-        str, typer.Option(help="auto (the number of agents), or a number; 1 is the paper's lemmas.")
+        str, typer.Option(help="How much an observation counts: auto (as many times as there are agents), or a number.")
     ] = "auto",
     forgetting: Annotated[float, typer.Option(help="The factor on old evidence each round; 1 keeps all.")] = 1.0,
     seed: SeedOption = 0,
@@ -95,12 +101,14 @@ def fit_command(
     """Let N simulated agents learn MODEL from DATA, and measure each on held-out rows."""
     if passes is not None and steps is not None:
         raise SettingError("give either --passes or --steps, not both")
+    _prepare(out_dir)
     spec = read_model(model)
     table = read_table(data, partition)
-    train, held_out = _split(table, rows, test_rows, holdout, test)
-    parts = partition_rows(train, partition, _agent_count(agents, topology, partition, train), _generator(seed, 0))
-    spec = resolve_model(spec, train.x, train.y, seed)
-    graph, matrix = _network(topology, len(parts), rule, seed)
+    split = split_table(table, rows, test_rows, holdout, None if test is None else read_table(test, partition))
+    count = _agent_count(agents, topology, partition, split.train)
+    parts = partition_rows(split.train, partition, count, generator_for("partition", seed))
+    spec = resolve_model(spec, split.train.x, split.train.y, seed)
+    graph, matrix = _network(topology, len(parts), rule, seed, degree=degree)
     options = FitOptions(
         batch=batch,
         passes=passes or 1,
@@ -113,8 +121,12 @@ def fit_command(
         curves=out_dir is not None,
     )
     with progress_bar() as progress:
-        result = fit(spec, train, held_out, parts, matrix, graph.names, options, progress)
+        result = fit(spec, split.train, split.test, parts, matrix, graph.names, options, progress)
+    name_groups(result.summary, split.train, partition, parts)
     _present(result, out_dir, as_json)
+    for remark in (split.remark, lost_groups(table, split.train, partition)):
+        if remark is not None:
+            note(remark)
 
 
 @app.command(name="weights")
@@ -122,7 +134,7 @@ def weights_command(
     topology: Annotated[str, typer.Argument(help="As --topology of `delbo fit`.")],
     agents: AgentsOption = None,
     rule: RuleOption = RuleName.sinkhorn,
-    degree: Annotated[float | None, typer.Option(help="random, digraph: the mean number of neighbors.")] = None,
+    degree: DegreeOption = None,
     radius: Annotated[float | None, typer.Option(help="geometric: how far a link reaches.")] = None,
     positions: Annotated[Path | None, typer.Option(help="geometric: a file with one position a line.")] = None,
     seed: SeedOption = 0,
@@ -138,7 +150,7 @@ def weights_command(
         "history": graph.history(),
     }
     if as_json:
-        sys.stdout.write(json.dumps({**facts, "weights": matrix.toarray().tolist()}) + "\n")
+        sys.stdout.write(json.dumps({**facts, "mixing_weights": matrix.toarray().tolist()}) + "\n")
         return
     _print_matrix(graph, matrix)
     out.print(f"spectral gap                           {facts['spectral_gap']:.6g}")
@@ -153,40 +165,23 @@ def demo_command(
     out_dir: Annotated[Path, typer.Option("--out", help="Where to write the maps and the report.")] = Path("runs/demo"),
 ) -> None:
     """Robots explore a simulated building, each its own part; together each learns the whole map."""
+    _prepare(out_dir)
     with progress_bar() as progress:
         result = run_demo(agents, seed, progress)
     _present(result, out_dir, as_json=False)
     out.print("\nTry next:  delbo fit --help    delbo weights grid --agents 9    examples/models")
 
 
-def _split(
-    table: Table, rows: str | None, test_rows: str | None, holdout: int | None, test: Path | None
-) -> tuple[Table, Table]:
-    """Training and test observations; without any word about a test set, both are all rows, and that is said."""
-    if sum(option is not None for option in (test_rows, holdout, test)) > 1:
-        raise SettingError("give only one of --test-rows, --holdout and --test")
-    used = table if rows is None else table.take(parse_rows(rows))
-    if holdout is not None:
-        held = np.arange(len(used)) % holdout == 0
-        train, tested = used.take(~held), used.take(held)
-    elif test_rows is not None:
-        train, tested = used, table.take(parse_rows(test_rows))
-    elif test is not None:
-        train, tested = used, read_table(test)
-    else:
-        note("no test set (--holdout, --test-rows, --test): the scores below are on the training rows")
-        train, tested = used, used
-    for name, part in (("training", train), ("test", tested)):
-        if len(part) == 0:
-            raise SettingError(f"{table.source}: no {name} rows are left of {len(table)}")
-    return train, tested
-
-
 def _agent_count(agents: int | None, topology: str, partition: str, train: Table) -> int | None:
     """As told; else as many as the graph's file has, or as there are groups, or one."""
-    if agents is None and partition not in train.groups and Path(topology).is_file():
+    if agents is None and partition not in train.groups and _is_file(topology):
         return from_file(topology)[0].count
     return agents
+
+
+def _is_file(topology: str) -> bool:
+    """Whether the word means a file: the names of graphs go first."""
+    return topology not in KINDS and Path(topology).is_file()
 
 
 def _network(
@@ -198,10 +193,10 @@ def _network(
     radius: float | None = None,
     degree: float | None = None,
 ) -> tuple[Topology, Any]:
-    graph = topology_by_name(name, agents, _generator(seed, 1), positions, radius, degree)
+    graph = topology_by_name(name, agents, generator_for("topology", seed), positions, radius, degree)
     if rule is not RuleName.given:
         return graph, mixing_weights.mixing_weights_by_rule(rule.value, graph)
-    values = from_file(name)[1] if Path(name).is_file() else None
+    values = from_file(name)[1] if _is_file(name) else None
     if values is None:
         raise TopologyError("--mixing-weights given needs a matrix file as the topology")
     return graph, mixing_weights.given(values)
@@ -219,23 +214,28 @@ def _weight(text: str) -> float | None:
     return weight
 
 
-def _generator(seed: int, purpose: int) -> np.random.Generator:
-    """Independent randomness for each purpose of one run."""
-    return np.random.default_rng((seed, purpose))
+def _prepare(out_dir: Path | None) -> None:
+    """Make the folder before the work, so that no result is lost for want of it."""
+    if out_dir is None:
+        return
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise SettingError(f"--out {out_dir}: cannot be made a folder: {fault.strerror}") from None
 
 
 def _present(result: FitResult, out_dir: Path | None, as_json: bool) -> None:
-    files: list[Path] = []
+    """Print first, then write: a plot that fails takes no number with it."""
+    if as_json:
+        sys.stdout.write(json.dumps(result.summary, allow_nan=False) + "\n")
+    else:
+        show_fit(result)
     if out_dir is not None:
         from client.report import write_report  # plotting libraries take a second to import
 
         files = write_report(result, out_dir)
-    if as_json:
-        sys.stdout.write(json.dumps(result.summary) + "\n")
-        return
-    show_fit(result)
-    if files:
-        out.print("wrote " + " ".join(str(path) for path in files), soft_wrap=True)
+        if not as_json:
+            out.print("wrote " + " ".join(str(path) for path in files), soft_wrap=True)
 
 
 def _print_matrix(graph: Topology, matrix: Any) -> None:
@@ -258,5 +258,11 @@ def run() -> None:
     try:
         app()
     except DelboError as fault:
-        err.print(f"delbo: {fault}", style="red", soft_wrap=True)
-        raise SystemExit(2) from None
+        _refuse(str(fault))
+    except MemoryError:
+        _refuse("there is not enough memory: take fewer features or agents, or family: diagonal")
+
+
+def _refuse(sentence: str) -> NoReturn:
+    err.print(f"delbo: {sentence}", style="red", soft_wrap=True)
+    raise SystemExit(2) from None

@@ -1,12 +1,11 @@
-"""How good beliefs are on a test set, and how far agents are from each other."""
+"""How good beliefs are on a test set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from client.streams.tables import Table
-from service.errors import DataError, DelboError
-from service.inference.arrays import FloatArray
+from service.errors import DataError, DelboError, NumericalError
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihoods import Likelihood
@@ -17,7 +16,7 @@ from service.inference.objective import (
     cross_entropy,
     root_mean_square_error,
 )
-from service.inference.prediction import predict_all
+from service.inference.prediction import Prediction, predict_all
 
 Scores = dict[str, float]
 
@@ -39,44 +38,54 @@ def check_table(table: Table, features_dimension: int, likelihood: Likelihood) -
 
 def evaluate(beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table) -> list[Scores]:
     """Every belief's scores on the test set: as a classifier for class labels, else as a regression."""
-    if likelihood.is_binary:
-        return [_classification(p, test.y) for p in _means(beliefs, features, likelihood, test)]
-    return _regression(beliefs, features, likelihood, test)
+    scores = (_classification if likelihood.is_binary else _regression)(beliefs, features, likelihood, test)
+    for score in scores:
+        for name, value in score.items():
+            if not np.isfinite(value):
+                raise NumericalError(f"{test.source}: the {name} on these targets is {value}: they are far too large")
+    return scores
 
 
 def count_uncovered(features: Features, test: Table) -> int:
     """The number of test points that no centre reaches."""
-    chunks = range(0, len(test), _ROWS_AT_ONCE)
-    return sum(int((~features.activate(test.x[begin : begin + _ROWS_AT_ONCE]).covered).sum()) for begin in chunks)
+    return sum(int((~features.activate(test.x[rows]).covered).sum()) for rows in _chunks(test))
 
 
-def _means(beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table) -> FloatArray:
-    """E[y] by belief and test row, shape (beliefs, rows)."""
-    means = np.empty((len(beliefs), len(test)))
-    for begin in range(0, len(test), _ROWS_AT_ONCE):
-        rows = slice(begin, begin + _ROWS_AT_ONCE)
-        predictions = predict_all(beliefs, features.activate(test.x[rows]), likelihood)
-        means[:, rows] = [prediction.mean for prediction in predictions]
-    return means
-
-
-def _classification(probabilities: FloatArray, labels: FloatArray) -> Scores:
-    return {
-        "accuracy": accuracy(probabilities, labels),
-        "balanced_accuracy": balanced_accuracy(probabilities, labels),
-        "cross_entropy": cross_entropy(probabilities, labels),
-        "calibration_error": calibration_error(probabilities, labels),
-    }
+def _classification(beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table) -> list[Scores]:
+    probabilities = np.empty((len(beliefs), len(test)))
+    for rows, predictions in _predictions(beliefs, features, likelihood, test):
+        probabilities[:, rows] = [prediction.mean for prediction in predictions]
+    return [
+        {
+            "accuracy": accuracy(p, test.y),
+            "balanced_accuracy": balanced_accuracy(p, test.y),
+            "cross_entropy": cross_entropy(p, test.y),
+            "calibration_error": calibration_error(p, test.y),
+        }
+        for p in probabilities
+    ]
 
 
 def _regression(beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table) -> list[Scores]:
     """Root mean square error, and the mean log predictive density."""
     squares, logs = np.zeros(len(beliefs)), np.zeros(len(beliefs))
-    for begin in range(0, len(test), _ROWS_AT_ONCE):
-        rows = slice(begin, begin + _ROWS_AT_ONCE)
-        y = test.y[rows]
-        for agent, seen in enumerate(predict_all(beliefs, features.activate(test.x[rows]), likelihood)):
-            squares[agent] += root_mean_square_error(seen.mean, y) ** 2 * len(y)
-            logs[agent] += likelihood.log_predictive_density(y, seen.latent_mean, seen.latent_variance).sum()
-    rmse, log_density = np.sqrt(squares / len(test)), logs / len(test)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `evaluate`
+        for rows, predictions in _predictions(beliefs, features, likelihood, test):
+            y = test.y[rows]
+            for agent, seen in enumerate(predictions):
+                squares[agent] += root_mean_square_error(seen.mean, y) ** 2 * len(y)
+                logs[agent] += likelihood.log_predictive_density(y, seen.latent_mean, seen.latent_variance).sum()
+        rmse, log_density = np.sqrt(squares / len(test)), logs / len(test)
     return [{"rmse": float(r), "log_density": float(d)} for r, d in zip(rmse, log_density, strict=True)]
+
+
+def _predictions(
+    beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table
+) -> Iterator[tuple[slice, list[Prediction]]]:
+    """What every belief says of the test points, a bounded number of them at a time."""
+    for rows in _chunks(test):
+        yield rows, predict_all(beliefs, features.activate(test.x[rows]), likelihood)
+
+
+def _chunks(test: Table) -> Iterator[slice]:
+    return (slice(begin, begin + _ROWS_AT_ONCE) for begin in range(0, len(test), _ROWS_AT_ONCE))

@@ -14,7 +14,6 @@ from client.simulation import Simulation
 from client.streams.partitions import Draw, Order, Rows
 from client.streams.tables import Table
 from service.errors import SettingError
-from service.inference.arrays import FloatArray
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihoods import Likelihood
@@ -24,6 +23,8 @@ from service.wire.model import ModelSpec
 
 _CURVE_POINTS = 40
 _CURVE_TEST_ROWS = 2000
+
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,18 @@ class Curves:
     rounds: list[int] = field(default_factory=list)
     errors: list[list[float]] = field(default_factory=list)
     consensus_errors: list[list[float]] = field(default_factory=list)
+    seconds: float = 0.0  # that measuring them took
+
+    def extend(self, network: Simulation, test: Table) -> None:
+        """Measure the network where it stands."""
+        began = time.perf_counter()
+        count = min(len(test), _CURVE_TEST_ROWS)  # drawn, not every k-th: rows often repeat a pattern, beam after beam
+        sample = test.take(np.random.default_rng(0).choice(len(test), count, replace=False))
+        scores = evaluate(network.beliefs, network.features, network.likelihoods[0], sample)
+        self.rounds.append(network.round)
+        self.errors.append([1 - score["accuracy"] if "accuracy" in score else score["rmse"] for score in scores])
+        self.consensus_errors.append(consensus_error(network.beliefs).tolist())
+        self.seconds += time.perf_counter() - began
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +84,6 @@ class FitResult:
     curves: Curves
     train: Table
     test: Table
-    parts: list[Rows]
 
 
 def fit(
@@ -82,7 +94,7 @@ def fit(
     mixing_matrix: Any,
     names: Sequence[str],
     options: FitOptions,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> FitResult:
     """Run the network (and, to compare, one learner with all data and agents without neighbors), then measure."""
     features, likelihood = spec.build_features(), spec.likelihood.build()
@@ -90,111 +102,110 @@ def fit(
         check_table(table, features.dimension, likelihood)
     prior = spec.build_prior(features)
     weight = options.likelihood_weight or float(len(parts))
-    rule = RoundRule(prior, weight, spec.step, options.forgetting)
-    network = Simulation(features, likelihood, rule, mixing_matrix)
-    runner = _Runner(train, parts, options)
+    network = Simulation(features, likelihood, _rule(spec, prior, weight, options), mixing_matrix)
+    runner = _Runner(train, parts, options, progress)
     curves = Curves()
 
-    def show(what: str, done: int) -> None:
-        if progress is not None:
-            progress(what, done, runner.rounds)
-
     def after_round(done: int) -> None:
-        show("learning together", done)
         if options.curves and runner.is_milestone(done):
-            _extend(curves, done, network, test)
+            curves.extend(network, test)
 
     began = time.perf_counter()
-    runner.run(network, [[agent] for agent in range(len(parts))], after_round)
-    seconds = time.perf_counter() - began
-    beliefs = network.beliefs
-    summary: dict[str, Any] = {
+    runner.run("learning together", network, [[agent] for agent in range(len(parts))], after_round)
+    seconds = time.perf_counter() - began - curves.seconds
+    scores = evaluate(network.beliefs, features, likelihood, test)
+    summary = {
         "model_id": spec.model_id,
         "features": features.feature_count,
         "rounds": runner.rounds,
         "seconds": seconds,
         "spectral_gap": spectral_gap(network.mixing_matrix),
         "likelihood_weight": weight,
-        "consensus_divergence": consensus_divergence(beliefs),
+        "consensus_divergence": consensus_divergence(network.beliefs),
         "test": {"rows": len(test), "uncovered": count_uncovered(features, test)},
-        "agents": _agent_summaries(names, network, evaluate(beliefs, features, likelihood, test)),
+        "agents": _agent_summaries(names, network, scores),
     }
     isolated: list[Belief] = []
     if options.compare:
         # Alone, or with all the data in one place, Bayes' rule takes every observation once.
-        alone = RoundRule(prior, 1.0, spec.step, options.forgetting)
-        central = Simulation(features, likelihood, alone, np.eye(1))
-        runner.run(central, [list(range(len(parts)))], partial(show, "one learner"))
-        summary["centralized"] = _scores("centralized", central, features, likelihood, test)
-        summary["isolated"] = []
-        for agent, name in enumerate(names):
-            single = Simulation(features, likelihood, alone, np.eye(1))
-            runner.run(single, [[agent]], partial(show, f"{name} alone"))
-            summary["isolated"].append(_scores(name, single, features, likelihood, test))
-            isolated += single.beliefs
-    return FitResult(spec, features, likelihood, beliefs, isolated, summary, curves, train, test, parts)
+        alone = partial(Simulation, features, likelihood, _rule(spec, prior, 1.0, options), np.eye(1))
+        compared, isolated = _compare(runner, alone, names, test)
+        summary |= compared
+    return FitResult(spec, features, likelihood, network.beliefs, isolated, summary, curves, train, test)
+
+
+def _rule(spec: ModelSpec, prior: Belief, weight: float, options: FitOptions) -> RoundRule:
+    return RoundRule(prior, weight, spec.step, options.forgetting)
 
 
 class _Runner:
     """Feeds simulations with the same rows in the same rounds, whoever takes them."""
 
-    def __init__(self, train: Table, parts: list[Rows], options: FitOptions) -> None:
-        self.train, self.options = train, options
+    def __init__(self, train: Table, parts: list[Rows], options: FitOptions, progress: Progress | None) -> None:
+        self.train, self.parts, self.options, self.progress = train, parts, options, progress
         self.steps = [options.steps or options.passes * len(rows) for rows in parts]
         self.rounds = -(-max(self.steps) // options.batch)
-        self.parts = parts
 
-    def run(self, simulation: Simulation, shares: list[list[int]], after_round: Callable[[int], None]) -> None:
+    def run(
+        self,
+        what: str,
+        simulation: Simulation,
+        shares: list[list[int]],
+        after_round: Callable[[int], None] | None = None,
+    ) -> None:
         """All rounds; shares[i] names the parts that agent i of the simulation takes in each round, in order."""
         options = self.options
-        draws = [
-            Draw(rows, options.order, steps, options.seed, part)
-            for part, (rows, steps) in enumerate(zip(self.parts, self.steps, strict=True))
-        ]
-        order = [part for share in shares for part in share]
+        parts = [part for share in shares for part in share]
+        draws = [Draw(self.parts[part], options.order, self.steps[part], options.seed, part) for part in parts]
         ends = np.cumsum([0, *(len(share) for share in shares)])
         for number in range(self.rounds):
-            taken = [draws[part].take(number, options.batch) for part in order]
+            taken = [draw.take(number, options.batch) for draw in draws]
             rows = np.concatenate(taken)
             starts = np.cumsum([0, *(len(piece) for piece in taken)])[ends]
             simulation.advance_rows(self.train.x[rows], self.train.y[rows], starts)
-            after_round(number + 1)
+            if self.progress is not None:
+                self.progress(what, number + 1, self.rounds)
+            if after_round is not None:
+                after_round(number + 1)
 
     def is_milestone(self, done: int) -> bool:
         """Whether a curve has a point here: some forty of them, and the end."""
         return done % max(1, self.rounds // _CURVE_POINTS) == 0 or done == self.rounds
 
 
-def _extend(curves: Curves, done: int, network: Simulation, test: Table) -> None:
-    count = min(len(test), _CURVE_TEST_ROWS)  # drawn, not every k-th: rows often repeat a pattern, beam after beam
-    sample = test.take(np.random.default_rng(0).choice(len(test), count, replace=False))
-    beliefs = network.beliefs
-    scores = evaluate(beliefs, network.features, network.likelihoods[0], sample)
-    curves.rounds.append(done)
-    curves.errors.append([1 - score["accuracy"] if "accuracy" in score else score["rmse"] for score in scores])
-    curves.consensus_errors.append(consensus_error(beliefs).tolist())
+def _compare(
+    runner: _Runner, alone: Callable[[], Simulation], names: Sequence[str], test: Table
+) -> tuple[dict[str, Any], list[Belief]]:
+    """One learner that takes all agents' batches, and every agent without neighbors."""
+    central = alone()
+    runner.run("one learner", central, [list(range(len(names)))])
+    summaries: list[dict[str, Any]] = []
+    beliefs: list[Belief] = []
+    for agent, name in enumerate(names):
+        single = alone()
+        runner.run(f"{name} alone", single, [[agent]])
+        summaries.append(_summary(name, single, test))
+        beliefs += single.beliefs
+    return {"centralized": _summary("centralized", central, test), "isolated": summaries}, beliefs
 
 
 def _agent_summaries(names: Sequence[str], network: Simulation, scores: list[Scores]) -> list[dict[str, Any]]:
-    beliefs = network.beliefs
-    errors: FloatArray = consensus_error(beliefs)
-    divergences = divergences_from_center(beliefs)
+    errors = consensus_error(network.beliefs).tolist()
+    divergences = divergences_from_center(network.beliefs).tolist()
     return [
         {
             "name": name,
             "observations": int(network.observations[agent]),
             "uncovered": int(network.uncovered[agent]),
             **scores[agent],
-            "consensus_error": float(errors[agent]),
-            "consensus_divergence": float(divergences[agent]),
+            "consensus_error": errors[agent],
+            "consensus_divergence": divergences[agent],
         }
         for agent, name in enumerate(names)
     ]
 
 
-def _scores(
-    name: str, simulation: Simulation, features: Features, likelihood: Likelihood, test: Table
-) -> dict[str, Any]:
-    [score] = evaluate(simulation.beliefs, features, likelihood, test)
+def _summary(name: str, simulation: Simulation, test: Table) -> dict[str, Any]:
+    [score] = evaluate(simulation.beliefs, simulation.features, simulation.likelihoods[0], test)
     counts = {"observations": int(simulation.observations[0]), "uncovered": int(simulation.uncovered[0])}
     return {"name": name, **counts, **score}

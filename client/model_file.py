@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from client.randomness import generator_for
 from service.errors import ModelError
 from service.inference import centers
 from service.inference.arrays import FloatArray
@@ -18,6 +19,8 @@ def read_model(path: Path) -> ModelSpec:
         raise ModelError(f"{path}: there is no such file")
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise ModelError(f"{path}: cannot be read: {fault.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
         raise ModelError(f"{path}: is no YAML: {' '.join(str(fault).split())}") from None
     return ModelSpec.parse(document, str(path))
@@ -28,11 +31,13 @@ def resolve_model(spec: ModelSpec, x: FloatArray, y: FloatArray, seed: int) -> M
     if not isinstance(spec.features, CentersSpec) or spec.features.choose is None:
         return spec
     choice = spec.features.choose
-    generator = np.random.default_rng(seed if choice.seed is None else choice.seed)
+    generator = generator_for("centers", seed if choice.seed is None else choice.seed)
     chosen, lengthscale = _choose(choice, spec.features.lengthscale, x, y, generator)
     features = {"choose": None, "centers": chosen.tolist(), "lengthscale": lengthscale}
     document = spec.model_dump()
-    return ModelSpec.parse({**document, "features": {**document["features"], **features}})
+    return ModelSpec.parse(
+        {**document, "features": {**document["features"], **features}}, "the model, with its centres"
+    )
 
 
 def _choose(

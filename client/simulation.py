@@ -1,6 +1,6 @@
 """The same network in one process: n agents in lockstep, by the very arithmetic that the service uses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,12 +79,3 @@ class Simulation:
         self.observations += [info.observations for info in infos]
         self.uncovered += [info.uncovered for info in infos]
         return infos
-
-    def run(
-        self, rounds: int, batches: Callable[[int], Sequence[Batch]], after_round: Callable[[int], None] | None = None
-    ) -> None:
-        """That many rounds, with batches(round) for each; after_round(rounds done) may look at the agents."""
-        for _ in range(rounds):
-            self.advance(batches(self.round))
-            if after_round is not None:
-                after_round(self.round)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from client.randomness import generator_for
 from client.streams.tables import Table
 from service.errors import SettingError
 from service.inference.round import replay_rows
@@ -16,7 +17,7 @@ Rows = npt.NDArray[np.int64]
 
 def partition_rows(table: Table, how: str, agents: int | None, generator: np.random.Generator) -> list[Rows]:
     """The rows of each agent: `sequential` and `random` split evenly, any other word names a group of the table."""
-    if how in table.groups:
+    if how not in ("sequential", "random") and how in table.groups:
         return _by_group(table.groups[how], how, agents)
     if how not in ("sequential", "random"):
         known = ", ".join(["sequential", "random", *table.groups])
@@ -36,6 +37,25 @@ def _by_group(values: npt.NDArray[Any], name: str, agents: int | None) -> list[R
         raise SettingError(f"{count} agents, but {name} has only {len(distinct)} values: take --agents {len(distinct)}")
     owner = np.concatenate([np.full(len(run), agent) for agent, run in enumerate(np.array_split(distinct, count))])
     return [np.flatnonzero(owner[which] == agent) for agent in range(count)]
+
+
+def name_groups(summary: dict[str, Any], table: Table, how: str, parts: list[Rows]) -> None:
+    """Write the groups that each agent has to its entry in a summary, where rows were partitioned by groups."""
+    if how in ("sequential", "random"):
+        return
+    for key in ("agents", "isolated"):
+        for agent, rows in zip(summary.get(key, []), parts, strict=False):
+            agent["groups"] = np.unique(table.groups[how][rows]).tolist()
+
+
+def lost_groups(table: Table, train: Table, how: str) -> str | None:
+    """A remark on groups of which no training row is left, and which have therefore no agent."""
+    if how in ("sequential", "random"):
+        return None
+    lost = np.setdiff1d(table.groups[how], train.groups[how])
+    if lost.size == 0:
+        return None
+    return f"{how} {', '.join(map(str, lost.tolist()[:5]))}: no training rows are left, so there is no agent for it"
 
 
 class Draw:
@@ -67,7 +87,7 @@ class Draw:
         while begin < end:
             if begin // size != self._pass:
                 self._pass = begin // size
-                generator = np.random.default_rng((self.seed, self.agent, self._pass))
+                generator = generator_for("shuffle", self.seed, self.agent, self._pass)
                 self._permutation = generator.permutation(self.rows)
             stop = min(end, (self._pass + 1) * size)
             pieces.append(self._permutation[begin - self._pass * size : stop - self._pass * size])

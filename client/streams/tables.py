@@ -3,6 +3,7 @@
 import csv
 import gzip
 import zipfile
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def read_table(path: Path, group: str | None = None) -> Table:
             table = _read_csv(path, group)
         else:
             raise DataError(f"{path}: data files end in .npz, .csv or .csv.gz")
-    except (OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError, ValueError) as fault:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, csv.Error, UnicodeDecodeError, ValueError) as fault:
         raise DataError(f"{path}: cannot be read: {fault}") from None
     if len(table) == 0:
         raise DataError(f"{path}: holds no observations")
@@ -55,16 +56,19 @@ def read_table(path: Path, group: str | None = None) -> Table:
 
 
 def _read_npz(path: Path) -> Table:
-    with np.load(path, allow_pickle=False) as archive:
+    archive = np.load(path, allow_pickle=False)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise DataError(f"{path}: is a single array, not an archive of several: write it with numpy.savez")
+    with archive:
         arrays = {name: archive[name] for name in archive.files}
     x_name = next((name for name in _POINT_NAMES if name in arrays), None)
     y_name = next((name for name in _TARGET_NAMES if name in arrays), None)
     if x_name is None or y_name is None:
         raise DataError(f"{path}: needs an array xy or x and an array label or y; it has {', '.join(arrays) or 'none'}")
     points = arrays[x_name]
-    x = _finite(path, x_name, points[:, None] if points.ndim == 1 else points, 2)
+    x = as_floats(f"{path}: {x_name}", points[:, None] if points.ndim == 1 else points, 2)
     targets = arrays[y_name]
-    y = _finite(path, y_name, targets, 2 if targets.ndim == 2 else 1)
+    y = as_floats(f"{path}: {y_name}", targets, 2 if targets.ndim == 2 else 1)
     if len(x) != len(y):
         raise DataError(f"{path}: {x_name} has {len(x)} rows, but {y_name} has {len(y)}")
     others = {name: values for name, values in arrays.items() if name not in (x_name, y_name)}
@@ -73,39 +77,49 @@ def _read_npz(path: Path) -> Table:
 
 def _read_csv(path: Path, group: str | None) -> Table:
     content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
-    lines = [line for line in csv.reader(content.decode().splitlines()) if line]
+    reader = csv.reader(content.decode().splitlines())
+    lines = [(reader.line_num, fields) for fields in reader if fields]
     if not lines:
         raise DataError(f"{path}: is empty; a header line is expected, then one observation a line")
-    header, rows = [name.strip() for name in lines[0]], lines[1:]
+    header, rows = [name.strip() for name in lines[0][1]], lines[1:]
+    if all(_is_number(name) for name in header):
+        raise DataError(f"{path}: line {lines[0][0]} holds numbers, where a header with the columns' names is expected")
     coordinates = [column for column in range(len(header) - 1) if header[column] != group]
     if not coordinates:
         raise DataError(f"{path}: needs at least two columns, coordinates and then the target; it has {header}")
     numbers = _numbers(path, header, rows, [*coordinates, len(header) - 1])
     groups = {}
-    if group in header[:-1]:
-        column = header.index(group)
-        groups[header[column]] = np.array([row[column] for row in rows])
+    if group is not None and group in header[:-1]:
+        groups[group] = _as_group([fields[header.index(group)] for _, fields in rows])
     return Table(str(path), numbers[:, :-1], numbers[:, -1].copy(), groups)
 
 
-def _numbers(path: Path, header: list[str], rows: list[list[str]], columns: list[int]) -> FloatArray:
+def _numbers(path: Path, header: list[str], rows: list[tuple[int, list[str]]], columns: list[int]) -> FloatArray:
     numbers = np.empty((len(rows), len(columns)))
-    for row, fields in enumerate(rows):
+    for row, (line, fields) in enumerate(rows):
         if len(fields) != len(header):
-            raise DataError(f"{path}: line {row + 2} has {len(fields)} fields, but the header has {len(header)}")
+            raise DataError(f"{path}: line {line} has {len(fields)} fields, but the header has {len(header)}")
         for target, column in enumerate(columns):
-            try:
-                numbers[row, target] = float(fields[column])
-            except ValueError:
-                place = f"{path}: line {row + 2}, column {header[column]}"
-                raise DataError(f"{place}: {fields[column]!r} is not a number") from None
+            place = f"{path}: line {line}, column {header[column]}"
+            if not _is_number(fields[column]):
+                raise DataError(f"{place}: {fields[column]!r} is not a number")
+            numbers[row, target] = float(fields[column])
             if not np.isfinite(numbers[row, target]):
-                raise DataError(f"{path}: line {row + 2}, column {header[column]}: {fields[column]} is not finite")
+                raise DataError(f"{place}: {fields[column]} is not finite")
     return numbers
 
 
-def _finite(path: Path, name: str, values: Any, dimensions: int) -> FloatArray:
-    return as_floats(f"{path}: {name}", values, dimensions)
+def _as_group(values: list[str]) -> npt.NDArray[Any]:
+    """Numbers where all values are numbers, so that 10 comes after 9 and not after 1."""
+    return np.array([float(value) for value in values] if all(map(_is_number, values)) else values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_rows(text: str) -> slice:

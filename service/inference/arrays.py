@@ -29,9 +29,12 @@ def owned(array: FloatArray) -> FloatArray:
 def as_floats(name: str, values: Any, dimensions: int, error: type[DelboError] = DataError) -> FloatArray:
     """Values as a finite C-ordered float64 array with that many dimensions, or a sentence saying why not."""
     try:
-        array = np.asarray(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as cause:
-        raise error(f"{name} must be numbers in {dimensions} dimension(s): {cause}") from None
+        given = np.asarray(values)
+        array = None if given.dtype.kind == "c" else np.asarray(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError):  # rows of different lengths
+        array = None
+    if array is None:
+        raise error(f"{name} must be numbers, in {dimensions} dimension(s), and all rows of one length")
     if array.ndim != dimensions:
         raise error(f"{name} must have {dimensions} dimension(s), not {array.ndim} (shape {array.shape})")
     if not np.isfinite(array).all():

@@ -363,7 +363,7 @@ def condition_projections(targets, kind, parameters, likelihood_weight, covarian
     void(_floats, _floats, _floats2, _floats, float64, float64, _floats, _floats, _out2, _out2),
     **_OPTIONS,
 )
-def splat(x_axis, y_axis, centers, gamma2, gamma1, threshold, weights, variances, mean, variance):
+def splat(x_axis, y_axis, centers, gamma2, gamma1, threshold, means, variances, mean, variance):
     """Add each centre's share of mean and variance to the pixels that it reaches (gamma2 |x - c|^2 <= threshold)."""
     squares = np.empty(x_axis.size)
     factors = np.empty(x_axis.size)
@@ -384,5 +384,5 @@ def splat(x_axis, y_axis, centers, gamma2, gamma1, threshold, weights, variances
             for column in range(left, right):
                 if gamma2[s] * (squares[column] + square) <= threshold:
                     value = factor * factors[column]
-                    mean[row, column] += weights[s] * value
+                    mean[row, column] += means[s] * value
                     variance[row, column] += variances[s] * value * value

@@ -135,9 +135,9 @@ def _products(belief: Belief, features: Features, x: FloatArray, y: FloatArray) 
 
 def _splat(belief: Belief, features: Features, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     mean, variance = np.zeros((y.size, x.size)), np.zeros((y.size, x.size))
-    weights, variances = belief.mean[1:].copy(), belief.variance[1:].copy()
+    means, variances = belief.mean[1:].copy(), belief.variance[1:].copy()
     kernels.splat(
-        x, y, features.centers, features.gamma2, features.gamma1, features.threshold, weights, variances, mean, variance
+        x, y, features.centers, features.gamma2, features.gamma1, features.threshold, means, variances, mean, variance
     )
     return mean, variance
 

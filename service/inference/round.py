@@ -36,7 +36,8 @@ class RoundRule:
 
 
 class Advanced(NamedTuple):
-    """An agent after a round: its belief, the mixed belief on the way, the evidence its batch added, and its fate."""
+    """An agent after a round: its belief, the mixed (and partly forgotten) belief on the way, the evidence that its
+    batch added, and what became of the batch."""
 
     belief: Belief
     mixed: Belief

@@ -34,10 +34,6 @@ class BeliefStack:
     def __iter__(self) -> Iterator[Belief]:
         return (self[agent] for agent in range(len(self)))
 
-    def copy(self) -> "BeliefStack":
-        """A stack whose arrays may be written to."""
-        return BeliefStack(self.family, self.information.copy(), self.shift.copy())
-
 
 def check_same_kind(beliefs: Sequence[Belief]) -> None:
     """Refuse no beliefs at all, and beliefs of different families or sizes."""

@@ -27,6 +27,9 @@ from service.inference.likelihoods import (
 
 Positive = Annotated[float, Field(gt=0)]
 Cutoff = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(gt=0, le=10_000_000)]
+
+_LARGEST_FULL = 30_000  # parameters: an information matrix of 7 GB
 
 
 class _Document(BaseModel):
@@ -53,9 +56,9 @@ class Choice(_Document):
     """How to choose centres from data: resolved once, then fixed."""
 
     how: Literal["random", "stratified", "latin-hypercube", "lattice"]
-    count: Annotated[int, Field(gt=0)] | dict[int, Annotated[int, Field(gt=0)]] | None = None
+    count: Count | dict[int, Count] | None = None
     spacing: Positive | None = None
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -212,6 +215,8 @@ class ModelSpec(_Document):
     def build_prior(self, features: Features) -> Belief:
         """The prior belief over one block of parameters per output."""
         dimension = self.outputs * features.feature_count
+        if self.family == "full" and dimension > _LARGEST_FULL:
+            raise ModelError(f"{dimension} parameters are too many for family: full; take family: diagonal")
         return FAMILIES[self.family].prior(dimension, self.prior.information, self.prior.mean)
 
     @cached_property

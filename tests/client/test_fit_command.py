@@ -14,6 +14,9 @@ from tests.conftest import Delbo
 
 Json = Callable[..., Any]
 
+CHOSEN = {"kind": "centers", "choose": {"how": "random", "count": 5}, "lengthscale": 0.3}
+VECTOR = {"kind": "gaussian", "precision": [[4.0]]}
+STUDENT_T = {"kind": "student_t", "degrees": 4, "scale": 0.5}
 LATTICE = {"kind": "lattice", "spacing": 0.25, "lengthscale": 0.2, "lower": [-1, -1], "upper": [1, 1]}
 
 
@@ -124,7 +127,7 @@ def test_points_outside_the_lattice_are_counted_and_reported(
 ) -> None:
     x = np.vstack([np.random.default_rng(0).uniform(-1, 1, (90, 2)), np.full((10, 2), 40.0)])
     np.savez(tmp_path / "far.npz", x=x, y=np.zeros(100, int))
-    run = ("fit", model(), tmp_path / "far.npz", "--test-rows", "50:")
+    run = ("fit", model(), tmp_path / "far.npz", "--rows", ":", "--test-rows", "50:")
     result = delbo_json(*run)
     assert result["agents"][0]["uncovered"] == 10
     assert result["agents"][0]["observations"] == 100
@@ -132,6 +135,7 @@ def test_points_outside_the_lattice_are_counted_and_reported(
     finished = delbo(*run)
     assert "no centre reaches 10 of 100 training observations" in finished.stderr
     assert "no centre reaches 10 of 50 test points" in finished.stderr
+    assert "50 of 50 test rows are training rows too" in finished.stderr
 
 
 def test_without_a_test_set_the_scores_say_that_they_are_on_training_rows(
@@ -139,18 +143,76 @@ def test_without_a_test_set_the_scores_say_that_they_are_on_training_rows(
 ) -> None:
     finished = delbo("fit", model(), disc, "--batch", 100)
     assert finished.returncode == 0
-    assert "the scores below are on the training rows" in finished.stderr
+    assert "the scores are on the training rows" in finished.stderr
 
 
-def test_a_test_file_is_read_like_the_data(delbo_json: Json, model: Callable[..., Path], disc: Path) -> None:
-    result = delbo_json("fit", model(), disc, "--test", disc, "--batch", 100)
-    assert result["test"]["rows"] == 2000
+def test_a_test_file_is_read_like_the_data(delbo_json: Json, model: Callable[..., Path], tmp_path: Path) -> None:
+    """The column that groups rows is no coordinate in the test file either."""
+    (tmp_path / "train.csv").write_text("a,b,robot,y\n0,0,1,1\n0.1,0,2,1\n")
+    (tmp_path / "test.csv").write_text("a,b,robot,y\n0,0,7,0\n0.1,0,7,0\n0,0.1,8,0\n")
+    run = ("fit", model(), tmp_path / "train.csv", "--test", tmp_path / "test.csv", "--partition", "robot")
+    result = delbo_json(*run)
+    assert result["test"]["rows"] == 3
+    assert [agent["groups"] for agent in result["agents"]] == [[1], [2]]
+    assert max(agent["accuracy"] for agent in result["agents"]) == 0  # all labels are the other way round there
+
+
+def test_a_single_agent_is_the_centralised_learner_and_is_isolated(
+    delbo_json: Json, model: Callable[..., Path], disc: Path
+) -> None:
+    result = delbo_json("fit", model(), disc, "--holdout", 5, "--batch", 12, "--order", "shuffled", "--compare")
+    assert result["likelihood_weight"] == 1
+    for score in ("accuracy", "cross_entropy", "calibration_error"):
+        assert result["agents"][0][score] == result["centralized"][score] == result["isolated"][0][score]
+
+
+def test_forgetting_and_the_rule_of_mixing_weights_matter(
+    delbo_json: Json, model: Callable[..., Path], disc: Path
+) -> None:
+    run = ("fit", model(), disc, "--holdout", 5, "--agents", 5, "--topology", "line", "--batch", 20)
+    plain, fading = delbo_json(*run), delbo_json(*run, "--forgetting", 0.5)
+    assert fading["agents"][0]["cross_entropy"] > 1.5 * plain["agents"][0]["cross_entropy"]
+    fastest = delbo_json(*run, "--mixing-weights", "fastest")
+    assert fastest["spectral_gap"] > plain["spectral_gap"] + 0.01
+    assert fastest["spectral_gap"] == pytest.approx(1 - np.cos(np.pi / 5), abs=1e-5)
+
+
+def test_a_group_without_training_rows_is_noted(delbo: Delbo, model: Callable[..., Path], tmp_path: Path) -> None:
+    x = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    np.savez(tmp_path / "robots.npz", x=x, y=np.zeros(30, int), robot=np.arange(30) % 3)
+    finished = delbo("fit", model(), tmp_path / "robots.npz", "--partition", "robot", "--holdout", 3)
+    assert "robot 0: no training rows are left" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("points", "target", "changes"),
+    [
+        (np.full((40, 2), 1e8), np.arange(40) % 2, {"features": CHOSEN}),
+        (np.linspace(0, 1, 40), np.arange(40) % 2, {"features": CHOSEN}),
+        (np.linspace(0, 1, 120).reshape(40, 3), np.arange(40), {"features": CHOSEN, "likelihood": "poisson"}),
+        (np.linspace(0, 1, 80).reshape(40, 2), np.ones((40, 1)), {"likelihood": VECTOR}),
+        (np.linspace(0, 1, 80).reshape(40, 2), np.ones(40), {"family": "full", "likelihood": STUDENT_T}),
+    ],
+    ids=["all points in one place", "a line", "three dimensions", "vectors of one component", "a full family"],
+)
+def test_every_kind_of_model_leaves_a_report(
+    delbo_here: Delbo, model: Callable[..., Path], tmp_path: Path, points: Any, target: Any, changes: dict[str, Any]
+) -> None:
+    np.savez(tmp_path / "data.npz", x=points, y=target)
+    folder = tmp_path / "out"
+    run = ("fit", model(**changes), tmp_path / "data.npz", "--agents", 2, "--batch", 5, "--holdout", 4, "--compare")
+    finished = delbo_here(*run, "--out", folder)
+    assert finished.returncode == 0, finished.stderr
+    assert "consensus" in finished.stdout
+    names = {path.name for path in folder.iterdir()}
+    assert {"report.html", "curves.png", "result.json", "model.json", "beliefs.npz"} <= names
+    assert ("maps.png" in names) == (points.ndim == 2 and points.shape[1] == 2 and target.ndim == 1)
 
 
 def test_weights_tell_how_fast_agents_agree(delbo: Delbo, delbo_json: Json, tmp_path: Path) -> None:
     ring = delbo_json("weights", "ring", "--agents", 4)
     third = pytest.approx(1 / 3, abs=1e-12)
-    assert ring["weights"][0] == [third, third, 0, third]
+    assert ring["mixing_weights"][0] == [third, third, 0, third]
     assert ring["spectral_gap"] == pytest.approx(2 / 3)
     assert (ring["rounds_to_shrink_tenfold"], ring["history"]) == (3, 2)
     shown = delbo("weights", "ring", "--agents", 4).stdout
@@ -163,10 +225,10 @@ def test_weights_tell_how_fast_agents_agree(delbo: Delbo, delbo_json: Json, tmp_
         *("weights", "geometric", "--positions", tmp_path / "places.csv", "--radius", 1.5),
         *("--mixing-weights", "metropolis"),
     )
-    assert line["weights"][0] == [pytest.approx(2 / 3), third, 0]
+    assert line["mixing_weights"][0] == [pytest.approx(2 / 3), third, 0]
     np.savetxt(tmp_path / "own.csv", [[0.9, 0.1], [0.1, 0.9]], delimiter=",")
     own = delbo_json("weights", tmp_path / "own.csv", "--mixing-weights", "given")
-    assert own["weights"] == [[0.9, 0.1], [0.1, 0.9]]
+    assert own["mixing_weights"] == [[0.9, 0.1], [0.1, 0.9]]
 
 
 def test_the_demo_shows_that_together_every_agent_knows_the_building(delbo: Delbo, tmp_path: Path) -> None:

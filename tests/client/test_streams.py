@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.randomness import Purpose, generator_for
 from client.streams.partitions import Draw, partition_rows
+from client.streams.splits import split_table
 from client.streams.tables import Table, parse_rows, read_table
 from service.errors import DataError, SettingError
 
@@ -48,6 +50,9 @@ def test_a_csv_column_that_groups_rows_is_no_coordinate(tmp_path: Path) -> None:
         ("a.csv", "x,y\n", "holds no observations"),
         ("a.csv", "", "is empty"),
         ("a.csv", "y\n1\n", "at least two columns"),
+        ("a.csv", "1,2\n3,4\n", "line 1 holds numbers, where a header"),
+        ("a.csv", "x,y\n\n\n1,2\nq,3\n", "line 5, column x: 'q' is not a number"),
+        ("a.csv", "x,y\n1," + "2" * 200_000 + "\n", "cannot be read"),
         ("a.npz", "no zip", "cannot be read"),
         ("a.csv.gz", "no gzip", "cannot be read"),
         ("a.txt", "1 2", "end in .npz, .csv or .csv.gz"),
@@ -69,6 +74,51 @@ def test_arrays_that_are_missing_or_differ_in_length_are_named(tmp_path: Path) -
     np.savez(tmp_path / "rows.npz", x=np.zeros((2, 2)), y=np.zeros(3))
     with pytest.raises(DataError, match="x has 2 rows, but y has 3"):
         read_table(tmp_path / "rows.npz")
+
+
+def test_a_damaged_archive_or_a_single_array_is_refused(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "damaged.npz", x=np.random.default_rng(0).random((99, 2)), y=np.zeros(99))
+    content = bytearray((tmp_path / "damaged.npz").read_bytes())
+    content[100:400] = bytes(300)
+    (tmp_path / "damaged.npz").write_bytes(content)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_table(tmp_path / "damaged.npz")
+    with (tmp_path / "array.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(DataError, match="is a single array"):
+        read_table(tmp_path / "array.npz")
+
+
+def test_groups_of_numbers_are_in_the_order_of_numbers_in_csv_and_npz(tmp_path: Path) -> None:
+    robots = np.arange(12).repeat(2)
+    np.savez(tmp_path / "data.npz", x=np.zeros((24, 1)), y=np.zeros(24), robot=robots)
+    (tmp_path / "data.csv").write_text("x,robot,y\n" + "".join(f"0,{robot},0\n" for robot in robots))
+    for name in ("data.npz", "data.csv"):
+        parts = partition_rows(read_table(tmp_path / name, "robot"), "robot", 3, np.random.default_rng(0))
+        assert [part.tolist() for part in parts] == [list(range(8)), list(range(8, 16)), list(range(16, 24))]
+
+
+def test_holdout_counts_the_rows_that_are_used_and_test_rows_those_of_the_data() -> None:
+    data = table(20)
+    held = split_table(data, rows="5:15", holdout=4)
+    np.testing.assert_array_equal(held.test.x, data.x[[5, 9, 13]])
+    np.testing.assert_array_equal(held.train.x, data.x[[6, 7, 8, 10, 11, 12, 14]])
+    apart = split_table(data, rows="0::2", test_rows="1::2")
+    np.testing.assert_array_equal(apart.train.x, data.x[0::2])
+    np.testing.assert_array_equal(apart.test.x, data.x[1::2])
+    assert apart.remark is None
+    rest = split_table(data, test_rows="15:")
+    np.testing.assert_array_equal(rest.train.x, data.x[:15])  # what is tested is not trained on
+    both = split_table(data, rows="0:10", test_rows="5:15")
+    assert both.remark == "5 of 10 test rows are training rows too"
+
+
+def test_one_seed_gives_independent_generators_for_each_purpose() -> None:
+    purposes: list[Purpose] = ["centers", "partition", "topology", "shuffle"]
+    draws = [generator_for(purpose, 7, *key).random() for purpose in purposes for key in ((), (0,), (0, 1))]
+    draws.append(np.random.default_rng(7).random())
+    assert len(set(draws)) == len(draws)
+    assert generator_for("shuffle", 7, 2, 3).random() == generator_for("shuffle", 7, 2, 3).random()
 
 
 def test_an_npz_with_pickled_objects_is_refused(tmp_path: Path) -> None:

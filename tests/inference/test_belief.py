@@ -104,11 +104,10 @@ def test_a_belief_cannot_be_changed(family: Family) -> None:
 def test_beliefs_taken_from_a_stack_do_not_change_with_it(family: Family) -> None:
     belief = belief_with(np.random.default_rng(4), family, 3)
     stack = BeliefStack.of([belief, belief])
-    taken, copied = stack[1], stack.copy()
+    taken = stack[1]
     stack.information[:] += 1.0
     stack.shift[:] = 0.0
     assert_same(taken, belief, 0.0)
-    assert_same(copied[0], belief, 0.0)
     assert len(stack) == len(list(stack)) == 2
 
 
