@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from client.cli import app
 from client.model_file import read_model
 from service.wire.model import ModelSpec
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Delbo
 
 MODELS = sorted((ROOT / "examples" / "models").glob("*.yaml"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,6 +57,20 @@ def test_every_delbo_command_in_the_documentation_exists(path: Path) -> None:
 def test_every_file_that_the_documentation_links_to_exists(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_no_document_holds_a_place_that_was_to_be_filled(path: Path) -> None:
+    assert not re.search(r"^[A-Z_]{5,}$", path.read_text(), re.MULTILINE)
+
+
+def test_the_readme_shows_what_the_demo_prints(delbo: Delbo, tmp_path: Path) -> None:
+    """To the last digit, but for the seconds and the folder."""
+    printed = delbo("demo", "--out", tmp_path).stdout
+    shown = next(block for block in blocks(ROOT / "README.md", "") if "together" in block)
+    for line in shown.splitlines():
+        if re.match(r"(agent-\d|one agent) ", line):
+            assert line in [printed_line.rstrip() for printed_line in printed.splitlines()]
 
 
 def test_every_make_target_in_the_readme_exists() -> None:

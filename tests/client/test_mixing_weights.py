@@ -111,6 +111,12 @@ def test_sinkhorn_converges_where_sweeps_crawl(topology: Topology) -> None:
     assert_doubly_stochastic_on(topology, sinkhorn(topology), 1e-12)
 
 
+def test_newton_steps_alone_find_the_scaling_that_sweeps_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = sinkhorn(downhill(20)).toarray()
+    monkeypatch.setattr(mixing_weights, "MOST_SWEEPS", 0)
+    np.testing.assert_allclose(sinkhorn(downhill(20)).toarray(), expected, rtol=0, atol=1e-11)
+
+
 def test_sinkhorn_warns_of_weights_that_hardly_count() -> None:
     with pytest.warns(UserWarning, match="smallest mixing weight is .*e-15"):
         assert_doubly_stochastic_on(downhill(50), sinkhorn(downhill(50)), 1e-12)
