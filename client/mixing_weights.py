@@ -155,7 +155,21 @@ def given(matrix: Any, names: tuple[str, ...] = ()) -> sparse.csr_array:
     """The user's own weights, dense or sparse, unless agents could not come to agree on the average of all."""
     dense = _doubly_stochastic(matrix, names)
     from_matrix(dense, names).check_strongly_connected()
-    return sparse.csr_array(dense)
+    weights = sparse.csr_array(dense)
+    period = _period(weights)
+    if period > 1:
+        raise TopologyError(
+            f"with these mixing weights beliefs go round in circles of {period} rounds and never agree: "
+            "give agents some weight for themselves"
+        )
+    return weights
+
+
+def _period(weights: sparse.csr_array) -> int:
+    """The greatest common divisor of the lengths of all cycles; above 1 the powers of the weights do not converge."""
+    hops = sparse.csgraph.shortest_path(weights, unweighted=True, indices=0).astype(np.int64)
+    rows, columns = weights.nonzero()
+    return int(np.gcd.reduce(hops[rows] + 1 - hops[columns]))
 
 
 def check_mixing_weights(matrix: Any, names: tuple[str, ...] = ()) -> None:

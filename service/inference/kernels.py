@@ -27,18 +27,14 @@ _starts = types.Array(types.int64, 1, "C", readonly=True)
 _indices = types.Array(types.int32, 1, "C", readonly=True)
 _out = types.Array(types.float64, 1, "C")
 _out2 = types.Array(types.float64, 2, "C")
-_out_indices = types.Array(types.int32, 1, "C")
 _out_starts = types.Array(types.int64, 1, "C")
 
 # Sums may be reordered, so that they vectorise; nothing else of IEEE arithmetic is given up. Never with
 # `exp_negative`, whose rounding is a sum that must not be reordered.
 _SUMS = {"reassoc", "nsz"}
 
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "error_model": "numpy",
-}  # Python's would test every divisor, one by one
+# Python's error model would test every divisor, one by one.
+_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 _LOWEST_EXPONENT = -700.0  # below, exp is a subnormal number or zero, and slow; a kernel is zero there
 _LOG2_E = 1.4426950408889634

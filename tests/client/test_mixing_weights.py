@@ -349,3 +349,27 @@ def test_a_factor_that_does_not_shrink_is_refused(factor: float) -> None:
 def test_measures_refuse_what_is_not_doubly_stochastic(measure: Callable[[Any], Any]) -> None:
     with pytest.raises(TopologyError, match="sums to"):
         measure([[0.5, 0.5], [0.4, 0.6]])
+
+
+@pytest.mark.parametrize(
+    ("weights", "circles"),
+    [
+        ([[0.0, 1.0], [1.0, 0.0]], 2),
+        ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], 3),
+        ([[0.0, 0.5, 0.0, 0.5], [0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5], [0.5, 0.0, 0.5, 0.0]], 2),
+    ],
+)
+def test_weights_that_only_pass_beliefs_round_are_refused(weights: list[list[float]], circles: int) -> None:
+    with pytest.raises(TopologyError, match=f"in circles of {circles} rounds and never agree"):
+        mixing_weights.given(weights)
+
+
+def test_weights_without_a_diagonal_are_taken_where_agents_still_come_to_agree() -> None:
+    third = 1 / 3
+    weights = [
+        [0.0, third, third, third],
+        [third, 0.0, third, third],
+        [third, third, 0.0, third],
+        [third, third, third, 0],
+    ]
+    assert mixing_weights.given(weights).shape == (4, 4)
