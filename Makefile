@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 DEMO   := runs/demo
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# On busy cores a second BLAS thread can make small products many times slower.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench install install-dev browser lock clean

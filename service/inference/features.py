@@ -16,7 +16,9 @@ from service.inference import kernels
 from service.inference.activations import Activations, concatenate
 from service.inference.arrays import FloatArray, IndexArray, StartArray, as_floats, as_points, frozen
 
-_ROWS_AT_ONCE = 4096  # bounds the memory that a kernel sets aside before it knows how many centres are active
+_ROWS_AT_ONCE = 4096
+_VALUES_AT_ONCE = 4_000_000  # bounds the memory that a kernel sets aside before it knows how many centres are active
+_MOST_ACTIVE = 20_000  # centres at one point; a lattice with more is no local model
 _MOST_CENTERS = 2**31 - 2  # a feature's number must fit 32 bits
 
 
@@ -27,11 +29,12 @@ class Features(ABC):
     cutoff: float | None
     dimension: int
     feature_count: int
+    _rows_at_once = _ROWS_AT_ONCE
 
     def activate(self, points: Any) -> Activations:
         """Phi_x of each point; the constant is feature 0 and always active."""
         x = as_points(points, self.dimension)
-        pieces = max(1, -(-len(x) // _ROWS_AT_ONCE))
+        pieces = max(1, -(-len(x) // self._rows_at_once))
         return concatenate([self._activate(piece) for piece in np.array_split(x, pieces)])
 
     @property
@@ -143,6 +146,14 @@ class LatticeFeatures(Features):
             raise ModelError(f"a lattice of {counts.prod():.3g} centres is too large: take a wider spacing")
         self.counts: StartArray = counts.astype(np.int64)
         self.feature_count = int(self.counts.prod()) + 1
+        across = 2 * self.lengthscale * float(np.sqrt(2 * self.threshold)) / self.spacing + 1
+        active = float(np.minimum(across, self.counts).prod())
+        if active > _MOST_ACTIVE:
+            raise ModelError(
+                f"about {active:.3g} centres would be active at each point: take a wider spacing, a shorter "
+                "lengthscale or a larger cutoff"
+            )
+        self._rows_at_once = min(_ROWS_AT_ONCE, int(_VALUES_AT_ONCE / active))
 
     @cached_property
     def centers(self) -> FloatArray:

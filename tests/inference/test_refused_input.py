@@ -67,6 +67,7 @@ def test_points_that_are_no_points_are_refused(x: object, message: str) -> None:
         (lambda: LatticeFeatures(1.0, 1.0, [np.nan], [1.0]), r"lower\[0\] is nan"),
         (lambda: LatticeFeatures(1e-6, 1.0, [0, 0], [1, 1]), "too large"),
         (lambda: LatticeFeatures(1.0, 1.0, [0], [1], cutoff=0.0), "cutoff"),
+        (lambda: LatticeFeatures(0.01, 5.0, [0, 0], [10, 10]), r"about 1e\+06 centres would be active at each point"),
     ],
 )
 def test_features_that_cannot_be_are_refused(build: Callable[[], object], message: str) -> None:
