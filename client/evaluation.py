@@ -8,7 +8,7 @@ from client.streams.tables import Table
 from service.errors import DataError, DelboError, NumericalError
 from service.inference.belief import Belief
 from service.inference.features import Features
-from service.inference.likelihoods import Likelihood
+from service.inference.likelihood import Likelihood
 from service.inference.objective import (
     accuracy,
     balanced_accuracy,

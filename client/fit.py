@@ -16,7 +16,7 @@ from client.streams.tables import Table
 from service.errors import SettingError
 from service.inference.belief import Belief
 from service.inference.features import Features
-from service.inference.likelihoods import Likelihood
+from service.inference.likelihood import Likelihood
 from service.inference.objective import consensus_divergence, consensus_error, divergences_from_center
 from service.inference.round import RoundRule
 from service.wire.model import ModelSpec

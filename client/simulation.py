@@ -13,7 +13,7 @@ from service.inference.arrays import FloatArray
 from service.inference.belief import Belief
 from service.inference.conditioning import ConditioningInfo
 from service.inference.features import Features
-from service.inference.likelihoods import Likelihood
+from service.inference.likelihood import Likelihood
 from service.inference.round import RoundRule, advance_network
 from service.inference.stack import BeliefStack
 

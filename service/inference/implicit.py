@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from service.errors import NumericalError
 
 if TYPE_CHECKING:
-    from service.inference.likelihoods import Likelihood
+    from service.inference.likelihood import Likelihood
 
 _MOST_DOUBLINGS = 60
 _TOLERANCE = 1e-12

@@ -9,7 +9,7 @@ from service.errors import DataError, SettingError
 from service.inference.activations import Activations
 from service.inference.arrays import FloatArray, as_floats
 from service.inference.belief import Belief, kl_divergence
-from service.inference.likelihoods import Likelihood
+from service.inference.likelihood import Likelihood
 from service.inference.mixing import mix
 from service.inference.prediction import predict
 from service.inference.stack import check_same_kind

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from service.errors import DataError, ModelError
 from service.inference import kernels
@@ -13,7 +14,7 @@ from service.inference.activations import Activations
 from service.inference.arrays import FloatArray, as_floats
 from service.inference.belief import Belief, DiagonalGaussian, FullGaussian
 from service.inference.features import Features
-from service.inference.likelihoods import Likelihood, binary_entropy
+from service.inference.likelihood import Likelihood
 from service.inference.stack import check_same_kind
 
 _ROWS_AT_ONCE = 2048
@@ -151,3 +152,8 @@ def _checked_axis(name: str, axis: Any) -> FloatArray:
     if values.size == 0 or (np.diff(values) <= 0).any():
         raise DataError(f"{name} must be one or more numbers in ascending order")
     return values
+
+
+def binary_entropy(probability: FloatArray) -> FloatArray:
+    """The entropy of a class label, in nats."""
+    return -xlogy(probability, probability) - xlogy(1 - probability, 1 - probability)

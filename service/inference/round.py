@@ -12,7 +12,7 @@ from service.inference.activations import Activations
 from service.inference.arrays import FloatArray, StartArray
 from service.inference.belief import Belief, Evidence
 from service.inference.conditioning import ConditioningInfo, DiagonalStep, condition, condition_stack
-from service.inference.likelihoods import Likelihood
+from service.inference.likelihood import Likelihood
 from service.inference.mixing import mix, mix_stack
 from service.inference.stack import BeliefStack, check_same_kind
 
