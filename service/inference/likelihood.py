@@ -1,8 +1,9 @@
 """What inference needs of a likelihood, and how to add one.
 
-An observation y depends on the parameters through f = Phi_x^T theta alone. So all that inference needs are integrals over
-f ~ N(m, s) in one dimension: the expected gradient e = E[d log p / df] and the expected curvature a = E[-d^2 log p / df^2]
-(or a non-negative stand-in for it), by 64-point Gauss-Hermite quadrature where there is no closed form.
+An observation y depends on the parameters through f = Phi_x^T theta alone. So all that inference needs are integrals in
+one dimension, over f ~ N(m, s): the expected gradient e = E[d log p / df] and the expected curvature
+a = E[-d^2 log p / df^2], or a non-negative stand-in for it. Where they have no closed form, 64-point Gauss-Hermite
+quadrature gives them.
 
 To add one, derive from `Likelihood` and write its log-density, gradient, curvature, valid targets, conditional mean and
 conditional variance; `docs/likelihoods.md` has an example. Functions take arrays and work elementwise.
