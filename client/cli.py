@@ -19,7 +19,8 @@ from client.randomness import generator_for
 from client.streams.partitions import lost_groups, name_groups, partition_rows
 from client.streams.splits import split_table
 from client.streams.tables import Table, read_table
-from client.topology import KINDS, Topology, from_file, read_positions, topology_by_name
+from client.topology import Topology
+from client.topology_choice import KINDS, from_file, read_positions, topology_by_name
 from service.errors import DelboError, SettingError, TopologyError
 
 app = typer.Typer(

@@ -62,8 +62,8 @@ BAD_MODELS: dict[str, tuple[Any, str]] = {
         "features.choose.seed: input should be greater than or equal to 0, not -3",
     ),
     "too many parameters for a full family": (
-        {**with_features(spacing=0.001), "family": "full"},
-        "1002002 parameters are too many for family: full",
+        {**with_features(spacing=0.005, lengthscale=0.01), "family": "full"},
+        "40402 parameters are too many for family: full",
     ),
     "not a mapping": ([1, 2], "a model is a mapping"),
 }

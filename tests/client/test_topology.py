@@ -11,22 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client.topology import (
-    KINDS,
     Topology,
     complete,
     from_edges,
-    from_file,
     from_matrix,
     geometric,
     grid,
     line,
     random_connected,
     random_digraph,
-    read_positions,
     ring,
     star,
-    topology_by_name,
 )
+from client.topology_choice import KINDS, from_file, read_positions, topology_by_name
 from service.errors import DelboError, SettingError, TopologyError
 
 RECIPES: dict[Callable[[int], Topology], Callable[[int], "nx.Graph[int]"]] = {
