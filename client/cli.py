@@ -102,7 +102,6 @@ def fit_command(
     """Let N simulated agents learn MODEL from DATA, and measure each on held-out rows."""
     if passes is not None and steps is not None:
         raise SettingError("give either --passes or --steps, not both")
-    _prepare(out_dir)
     spec = read_model(model)
     table = read_table(data, partition)
     split = split_table(table, rows, test_rows, holdout, None if test is None else read_table(test, partition))
@@ -121,6 +120,7 @@ def fit_command(
         compare=compare,
         curves=out_dir is not None,
     )
+    _prepare(out_dir)
     with progress_bar() as progress:
         result = fit(spec, split.train, split.test, parts, matrix, graph.names, options, progress)
     name_groups(result.summary, split.train, partition, parts)
