@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from client.cli import run
 
 ROOT = Path(__file__).parent.parent
+
+# The same examples in every run, so that a run fails for what was changed; HYPOTHESIS_PROFILE=explore looks for others.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.fixture(scope="session")
