@@ -1,6 +1,11 @@
 """`delbo fit` and `delbo weights`, as a user runs them."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,7 @@ import pytest
 import yaml
 
 from service.wire.model import ModelSpec
-from tests.conftest import Delbo
+from tests.conftest import ROOT, Delbo
 
 Json = Callable[..., Any]
 
@@ -120,6 +125,24 @@ def test_the_out_folder_holds_plots_a_page_and_the_model(
         assert beliefs["information"].shape == beliefs["shift"].shape == (2, 82)
     for name in ("maps.png", "agents.png", "curves.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_terminal_sees_a_progress_bar(model: Callable[..., Path], disc: Path) -> None:
+    """Standard error is a terminal of our own; that a pipe gets none, the test of the out folder shows."""
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "client", "fit", str(model()), str(disc), "--holdout", "5", "--agents", "2"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=end, env={**os.environ, "TERM": "xterm"}
+    ) as run:
+        os.close(end)
+        seen = b""
+        with contextlib.suppress(OSError):  # that is how a terminal says that its other end is closed
+            while piece := os.read(terminal, 4096):
+                seen += piece
+    os.close(terminal)
+    assert run.returncode == 0
+    assert b"learning together" in seen
+    assert b"800/800" in seen
 
 
 def test_points_outside_the_lattice_are_counted_and_reported(
