@@ -1,11 +1,35 @@
 """Everything that delbo raises on purpose.
 
     DelboError
-    ├── ModelError       the model document, or something built from it, is wrong
-    ├── DataError        observations or a data file are wrong
-    ├── TopologyError    a graph or its mixing weights cannot work
-    ├── SettingError     an option or argument is out of its range
-    └── NumericalError   arithmetic left the numbers that a belief may have
+    ├── ModelError              the model document, or something built from it, is wrong
+    ├── DataError               observations or a data file are wrong
+    │   ├── DimensionError      points or targets have another number of columns than the model
+    │   ├── NotFiniteError      a number is NaN or infinite
+    │   └── TargetError         y is a value that the likelihood cannot produce
+    ├── TopologyError           a graph or its mixing weights cannot work
+    ├── SettingError            an option, argument or document is out of its range
+    ├── NumericalError          arithmetic left the numbers that a belief may have
+    ├── WireError               bytes from another process are not the message that they should be
+    ├── ConflictError           the request contradicts what the agent already holds
+    │   ├── NoModelError        the agent has no model yet
+    │   ├── ModelLoadedError    the agent holds another model
+    │   ├── OlderRevisionError  a newer document is already in force
+    │   ├── OlderEpochError     a newer neighbors document is already in force
+    │   ├── RevisionTakenError  the number belongs to another document
+    │   ├── MarkConflictError   the mark belongs to other observations
+    │   ├── SequenceGapError    observations in between are missing
+    │   ├── StreamEndedError    the client has ended its stream
+    │   ├── SourceFixedError    observations were already taken from the other source
+    │   ├── NotNewcomerError    the agent has evidence of its own, and cannot start from a neighbor's
+    │   └── NotPausedError      single steps are for an agent that is paused
+    ├── RoundUnknownError       the round is still to come
+    ├── RoundGoneError          the round is no longer kept
+    ├── BacklogFullError        the inbox is full; later there is room
+    ├── BatchTooLargeError      more observations at once than the inbox ever holds
+    ├── TooManyClientsError     no room for the marks of yet another client
+    ├── PeerError               another agent, whose answer is needed now, cannot give it
+    ├── StoppingError           the agent is shutting down
+    └── StorageError            the disk is full or broken, or the data directory cannot be used
 
 A message is one sentence for someone who has not read the paper: what is wrong, where, and what would be right.
 """
@@ -23,13 +47,117 @@ class DataError(DelboError):
     """Observations or a data file are wrong."""
 
 
+class DimensionError(DataError):
+    """Points or targets have another number of columns than the model."""
+
+
+class NotFiniteError(DataError):
+    """A number is NaN or infinite."""
+
+
+class TargetError(DataError):
+    """A target y has a value that the likelihood cannot produce."""
+
+
 class TopologyError(DelboError):
     """A graph or its mixing weights cannot work."""
 
 
 class SettingError(DelboError):
-    """An option or argument is out of its range."""
+    """An option, argument or document is out of its range."""
 
 
 class NumericalError(DelboError):
     """Arithmetic left the numbers that a belief may have."""
+
+
+class WireError(DelboError):
+    """Bytes from another process are not the message that they should be; `reason` is one stable word for counting."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ConflictError(DelboError):
+    """The request contradicts what the agent already holds."""
+
+
+class NoModelError(ConflictError):
+    """The agent has no model yet."""
+
+
+class ModelLoadedError(ConflictError):
+    """The agent holds another model."""
+
+
+class OlderRevisionError(ConflictError):
+    """A newer document is already in force."""
+
+
+class OlderEpochError(ConflictError):
+    """A newer neighbors document is already in force."""
+
+
+class RevisionTakenError(ConflictError):
+    """The document's number belongs to another document."""
+
+
+class MarkConflictError(ConflictError):
+    """The mark belongs to other observations."""
+
+
+class SequenceGapError(ConflictError):
+    """Observations in between are missing; `expected` is the sequence number to go on with."""
+
+    def __init__(self, message: str, expected: int) -> None:
+        super().__init__(message)
+        self.expected = expected
+
+
+class StreamEndedError(ConflictError):
+    """The client has ended its stream."""
+
+
+class SourceFixedError(ConflictError):
+    """Observations were already taken from the other source."""
+
+
+class NotNewcomerError(ConflictError):
+    """The agent has evidence of its own, and cannot start from a neighbor's."""
+
+
+class NotPausedError(ConflictError):
+    """Single steps are for an agent that is paused."""
+
+
+class RoundUnknownError(DelboError):
+    """The round is still to come."""
+
+
+class RoundGoneError(DelboError):
+    """The round is no longer kept."""
+
+
+class BacklogFullError(DelboError):
+    """The inbox is full; later there is room."""
+
+
+class BatchTooLargeError(DelboError):
+    """More observations at once than the inbox ever holds."""
+
+
+class TooManyClientsError(DelboError):
+    """There is no room for the marks of yet another client."""
+
+
+class PeerError(DelboError):
+    """Another agent, whose answer is needed now, cannot give it."""
+
+
+class StoppingError(DelboError):
+    """The agent is shutting down."""
+
+
+class StorageError(DelboError):
+    """The disk is full or broken, or the data directory cannot be used."""

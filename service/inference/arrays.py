@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.errors import DataError, DelboError
+from service.errors import DataError, DelboError, DimensionError, NotFiniteError
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int32]
@@ -40,7 +40,8 @@ def as_floats(name: str, values: Any, dimensions: int, error: type[DelboError] =
     if not np.isfinite(array).all():
         where = np.argwhere(~np.isfinite(array))[0]
         position = ", ".join(str(int(index)) for index in where)
-        raise error(f"{name}[{position}] is {array[tuple(where)]}: every value must be finite")
+        kind = NotFiniteError if error is DataError else error
+        raise kind(f"{name}[{position}] is {array[tuple(where)]}: every value must be finite")
     return array
 
 
@@ -48,5 +49,5 @@ def as_points(points: Any, dimension: int) -> FloatArray:
     """Points as an (rows, dimension) array of finite numbers."""
     array = as_floats("x", points, 2)
     if array.shape[1] != dimension:
-        raise DataError(f"x has {array.shape[1]} column(s), but the model's features take {dimension}")
+        raise DimensionError(f"x has {array.shape[1]} column(s), but the model's features take {dimension}")
     return array

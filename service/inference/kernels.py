@@ -382,3 +382,24 @@ def splat(x_axis, y_axis, centers, gamma2, gamma1, threshold, means, variances, 
                     value = factor * factors[column]
                     mean[row, column] += means[s] * value
                     variance[row, column] += variances[s] * value * value
+
+
+@njit(void(_floats2, _out), **_OPTIONS)
+def pack_triangle(matrix, packed):
+    """The lower triangle of a symmetric matrix, row by row: entry (i, j) at i (i + 1) / 2 + j."""
+    place = 0
+    for i in range(matrix.shape[0]):
+        for j in range(i + 1):
+            packed[place] = matrix[i, j]
+            place += 1
+
+
+@njit(void(_floats, _out2), **_OPTIONS)
+def unpack_triangle(packed, matrix):
+    """The symmetric matrix of a packed lower triangle."""
+    place = 0
+    for i in range(matrix.shape[0]):
+        for j in range(i + 1):
+            matrix[i, j] = packed[place]
+            matrix[j, i] = packed[place]
+            place += 1

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from service.errors import DataError
+from service.errors import TargetError
 from service.inference import kernels
 from service.inference.arrays import FloatArray, as_floats
 from service.inference.implicit import solve_implicit_step
@@ -89,7 +89,7 @@ class Likelihood(ABC):
         valid = self.is_valid(values)
         if not valid.all():
             where = int(np.argmin(valid))
-            raise DataError(f"y[{first_row + where}] is {values[where]:g}: it {self.targets}")
+            raise TargetError(f"y[{first_row + where}] is {values[where]:g}: it {self.targets}")
         return values
 
     def expectations(self, y: float, mean: float, variance: float, likelihood_weight: float) -> tuple[float, float]:

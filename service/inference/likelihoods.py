@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, gammaln, log_expit, log_ndtr, ndtr
 
-from service.errors import DataError, ModelError
+from service.errors import DimensionError, ModelError
 from service.inference import kernels
 from service.inference.arrays import FloatArray, as_floats
 from service.inference.belief import LOG_TWO_PI
@@ -211,7 +211,7 @@ class VectorGaussian(_Real):
     def check_targets(self, y: Any, first_row: int = 0) -> FloatArray:
         values = as_floats("y", y, 2)
         if values.shape[1] != self.outputs:
-            raise DataError(f"y has {values.shape[1]} column(s), but the precision matrix is for {self.outputs}")
+            raise DimensionError(f"y has {values.shape[1]} column(s), but the precision matrix is for {self.outputs}")
         return values
 
     def conditional_variance(self, f: FloatArray) -> FloatArray:

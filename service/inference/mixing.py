@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from service.errors import TopologyError
 from service.inference.arrays import FloatArray, as_floats
-from service.inference.belief import Belief
+from service.inference.belief import Belief, Evidence
 from service.inference.stack import BeliefStack
 
 SUM_TOLERANCE = 1e-9
@@ -19,15 +19,33 @@ def mix(beliefs: Sequence[Belief], mixing_weights: Any) -> Belief:
 
     Omega = sum_j A_j Omega_j,  eta = sum_j A_j eta_j;  mixing_weights: one row A of the doubly stochastic matrix.
     """
+    row = check_mixing_row(mixing_weights, len(beliefs))
+    stack = BeliefStack.of(beliefs)
+    return stack.family.computed(np.tensordot(row, stack.information, axes=1), row @ stack.shift)
+
+
+def mix_evidence(evidences: Sequence[Evidence], mixing_weights: Any) -> Evidence:
+    """The evidence of the mixed belief, for beliefs of one prior: a row sums to 1, so the prior can be taken off first.
+
+    sum_j A_j (Omega_0 + E_j) = Omega_0 + sum_j A_j E_j,  and the same for the shifts.
+    """
+    row = check_mixing_row(mixing_weights, len(evidences))
+    mixed = evidences[0] * float(row[0])
+    for evidence, weight in zip(evidences[1:], row[1:].tolist(), strict=True):
+        mixed = mixed + evidence * weight
+    return mixed
+
+
+def check_mixing_row(mixing_weights: Any, count: int) -> FloatArray:
+    """One row of the doubly stochastic matrix: that many numbers, none negative, that sum to 1."""
     row = as_floats("mixing_weights", mixing_weights, 1, TopologyError)
-    if row.size != len(beliefs):
-        raise TopologyError(f"{len(beliefs)} beliefs need as many mixing weights, not {row.size}")
+    if row.size != count:
+        raise TopologyError(f"{count} beliefs need as many mixing weights, not {row.size}")
     if (row < 0).any():
         raise TopologyError(f"mixing weights must not be negative, but one is {row.min()}")
     if abs(row.sum() - 1) > SUM_TOLERANCE:
         raise TopologyError(f"mixing weights must sum to 1, not {row.sum():.12g}")
-    stack = BeliefStack.of(beliefs)
-    return stack.family.computed(np.tensordot(row, stack.information, axes=1), row @ stack.shift)
+    return row
 
 
 def mix_stack(stack: BeliefStack, mixing_matrix: csr_array) -> BeliefStack:

@@ -63,6 +63,28 @@ def advance(
     return Advanced(conditioned.belief, mixed, conditioned.evidence, conditioned.info)
 
 
+class Observed(NamedTuple):
+    """An agent's evidence after a round, the part of it that its batch added, and what became of the batch."""
+
+    evidence: Evidence
+    added: Evidence
+    info: ConditioningInfo
+
+
+def observe(
+    mixed: Evidence, activations: Activations, targets: Any, likelihood: Likelihood, rule: RoundRule
+) -> Observed:
+    """The second half of a round, on evidence: what was mixed fades, then the batch is taken, in order.
+
+    `advance` on beliefs is the same: belief = prior + evidence.
+    """
+    faded = mixed if rule.forgetting == 1 else mixed * rule.forgetting
+    prior = rule.prior
+    belief = type(prior).computed(prior.information + faded.information, prior.shift + faded.shift)
+    added, info = condition(belief, activations, targets, likelihood, rule.likelihood_weight, rule.diagonal_step)[1:]
+    return Observed(faded + added, added, info)
+
+
 def advance_network(
     stack: BeliefStack,
     mixing_matrix: csr_array,

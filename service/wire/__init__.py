@@ -1,1 +1,1 @@
-"""The contract between processes: the model document and its hash."""
+"""The contract between processes: the model and its hash, messages, documents, and their checks."""

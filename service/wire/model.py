@@ -9,7 +9,7 @@ import json
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from service.errors import ModelError
 from service.inference.belief import FAMILIES, Belief, Family
@@ -24,6 +24,7 @@ from service.inference.likelihoods import (
     StudentT,
     VectorGaussian,
 )
+from service.wire.document import Document, sentence
 
 Positive = Annotated[float, Field(gt=0)]
 Cutoff = Annotated[float, Field(gt=0, lt=1)]
@@ -32,11 +33,7 @@ Count = Annotated[int, Field(gt=0, le=10_000_000)]
 _LARGEST_FULL = 30_000  # parameters: an information matrix of 7 GB
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class LatticeSpec(_Document):
+class LatticeSpec(Document):
     """Centres on a regular lattice, found by arithmetic."""
 
     kind: Literal["lattice"]
@@ -52,7 +49,7 @@ class LatticeSpec(_Document):
         return LatticeFeatures(self.spacing, self.lengthscale, self.lower, self.upper, self.cutoff, self.gamma1)
 
 
-class Choice(_Document):
+class Choice(Document):
     """How to choose centres from data: resolved once, then fixed."""
 
     how: Literal["random", "stratified", "latin-hypercube", "lattice"]
@@ -71,7 +68,7 @@ class Choice(_Document):
         return self
 
 
-class CentersSpec(_Document):
+class CentersSpec(Document):
     """Kernels around any centres: given, or chosen from data."""
 
     kind: Literal["centers"]
@@ -97,14 +94,14 @@ class CentersSpec(_Document):
         return CenterFeatures(self.centers, self.lengthscale, self.gamma1, self.cutoff)
 
 
-class PriorSpec(_Document):
+class PriorSpec(Document):
     """The belief before any observation."""
 
     mean: float = 0.0
     information: Positive
 
 
-class ProbitSpec(_Document):
+class ProbitSpec(Document):
     """Class labels, the paper's classifier."""
 
     kind: Literal["probit"]
@@ -114,7 +111,7 @@ class ProbitSpec(_Document):
         return Probit()
 
 
-class LogisticSpec(_Document):
+class LogisticSpec(Document):
     """Class labels, by the sigmoid itself."""
 
     kind: Literal["logistic"]
@@ -124,7 +121,7 @@ class LogisticSpec(_Document):
         return Logistic()
 
 
-class PoissonSpec(_Document):
+class PoissonSpec(Document):
     """Counts."""
 
     kind: Literal["poisson"]
@@ -134,7 +131,7 @@ class PoissonSpec(_Document):
         return Poisson()
 
 
-class GaussianSpec(_Document):
+class GaussianSpec(Document):
     """Numbers with Gaussian noise; vectors of numbers with a precision matrix."""
 
     kind: Literal["gaussian"]
@@ -145,7 +142,7 @@ class GaussianSpec(_Document):
         return Gaussian(self.precision) if isinstance(self.precision, float) else VectorGaussian(self.precision)
 
 
-class StudentTSpec(_Document):
+class StudentTSpec(Document):
     """Numbers with heavy-tailed noise."""
 
     kind: Literal["student_t"]
@@ -163,19 +160,19 @@ LikelihoodSpec = Annotated[
 ]
 
 
-def _as_mapping(value: Any) -> Any:
+def as_mapping(value: Any) -> Any:
     """`likelihood: probit` is short for `likelihood: {kind: probit}`."""
     return {"kind": value} if isinstance(value, str) else value
 
 
-class ModelSpec(_Document):
+class ModelSpec(Document):
     """Features, family, prior, and the agents' default sensor."""
 
     features: FeaturesSpec
     family: Family = "diagonal"
     diagonal_step: DiagonalStep | None = None
     prior: PriorSpec
-    likelihood: Annotated[LikelihoodSpec, BeforeValidator(_as_mapping)]
+    likelihood: Annotated[LikelihoodSpec, BeforeValidator(as_mapping)]
 
     @classmethod
     def parse(cls, document: Any, source: str = "model") -> Self:
@@ -188,7 +185,7 @@ class ModelSpec(_Document):
                 spec.features.build()
             spec.likelihood.build()
         except ValidationError as fault:
-            raise ModelError(f"{source}: {_sentence(fault)}") from None
+            raise ModelError(f"{source}: {sentence(fault)}") from None
         except ModelError as fault:
             raise ModelError(f"{source}: {fault}") from None
         return spec
@@ -246,48 +243,3 @@ def _without_negative_zero(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_negative_zero(part) for part in value]
     return value + 0.0 if isinstance(value, float) else value
-
-
-def _sentence(fault: ValidationError) -> str:
-    """The deepest fault in plain words: where, what, and what would be right."""
-    # Where a value may be of several kinds, each kind has a fault: the one that got furthest knows most.
-    deepest = max(fault.errors(include_url=False), key=lambda one: len(one["loc"]))
-    where = _place(deepest["loc"])
-    message = deepest["msg"]
-    match deepest["type"]:
-        case "missing":
-            return f"{where} is missing"
-        case "extra_forbidden":
-            return f"{where} is not known here"
-        case "union_tag_invalid":
-            context = deepest["ctx"]
-            return f"{where}.kind is {context['tag']!r}: it should be one of {context['expected_tags']}"
-        case "union_tag_not_found":
-            return f"{where}.kind is missing"
-        case "value_error":
-            return f"{where}: {message.removeprefix('Value error, ')}"
-        case "model_type" | "model_attributes_type" | "dict_type":
-            message = "input should be a mapping"
-    return f"{where}: {message[0].lower()}{message[1:]}, not {_shortened(deepest['input'])}"
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    """The path as the document's author wrote it.
-
-    Without the kind that follows features or likelihood, and the names of the types that a value might have been of.
-    """
-    parts = [str(part) for number, part in enumerate(location) if not (number == 1 and location[0] in _TAGGED)]
-    return ".".join(part for part in parts if not _is_type_name(part)) or "the document"
-
-
-def _is_type_name(part: str) -> bool:
-    return "[" in part or part.startswith("constrained-") or part in ("float", "int")
-
-
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + " ..."
-
-
-_TAGGED = ("features", "likelihood")  # their kind decides what else they hold
-_LONGEST_VALUE = 60

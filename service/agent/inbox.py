@@ -1,0 +1,94 @@
+"""Accepted and not yet applied: where a round gets its observations from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.agent.observation_log import ObservationLog, StoredBatch
+from service.agent.replay import ReplayBuffer
+from service.inference.arrays import FloatArray
+from service.inference.round import replay_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A round's observations. They count as applied when the round is committed, not before."""
+
+    x: FloatArray
+    y: FloatArray
+    applied: int  # observations applied once the round is committed
+    obsolete_before: int | None  # batches that begin earlier are then done with; None: none is
+
+
+class StreamInbox:
+    """Every accepted observation is applied once, in the order of acceptance."""
+
+    def __init__(self, log: ObservationLog) -> None:
+        self.log = log
+        self._current: list[StoredBatch] = []  # what was read last, as the next round goes on there
+
+    @property
+    def available(self) -> int:
+        """Observations that a round could take now."""
+        return self.log.counters.collected - self.log.counters.applied
+
+    def accepted(self, batch: StoredBatch) -> None:
+        """The log has them; nothing to do."""
+
+    def take(self, count: int, round_number: int) -> Taken:  # noqa: ARG002 - one interface with replay
+        """The next observations, at most `count`."""
+        number = self.log.counters.applied
+        count = min(count, self.available)
+        x, y = [], []
+        end = number + count
+        while number < end:
+            batch = self._batch_at(number, end - number)
+            rows = slice(number - batch.first, min(end - batch.first, batch.count))
+            x.append(batch.x[rows])
+            y.append(batch.y[rows])
+            number += len(y[-1])
+        obsolete = self._current[0].first if count and self._current else None
+        if not x:
+            return Taken(*self.log.no_rows(), number, obsolete)
+        return Taken(np.concatenate(x), np.concatenate(y), number, obsolete)
+
+    def _batch_at(self, number: int, count: int) -> StoredBatch:
+        while self._current and self._current[0].first + self._current[0].count <= number:
+            self._current.pop(0)
+        if not self._current or self._current[0].first > number:
+            self._current = self.log.read(number, count)
+        return self._current[0]
+
+
+class ReplayInbox:
+    """Every round draws anew from all that was collected, uniformly, with replacement."""
+
+    def __init__(self, log: ObservationLog, agent_index: int) -> None:
+        self.log = log
+        self.agent_index = agent_index
+        self._buffer = ReplayBuffer(log.dimension, () if log.outputs is None else (log.outputs,))
+        for batch in log.all():
+            self.accepted(batch)
+
+    @property
+    def available(self) -> int:
+        """As many as one likes, once there is one."""
+        return 2**62 if len(self._buffer) else 0
+
+    def accepted(self, batch: StoredBatch) -> None:
+        """Give the batch its places."""
+        with self.log.database.lock:
+            self._buffer.put(batch.first, batch.x, batch.y, batch.slots)
+
+    def take(self, count: int, round_number: int) -> Taken:
+        """A draw that depends on (seed, agent, round) only."""
+        applied = self.log.counters.applied
+        with self.log.database.lock:
+            if not count or not len(self._buffer):
+                return Taken(*self.log.no_rows(), applied, None)
+            rows = replay_rows(self.log.intake.seed, self.agent_index, round_number, len(self._buffer), count)
+            x, y = self._buffer.take(rows)
+        return Taken(x, y, applied + count, None)
+
+
+Inbox = StreamInbox | ReplayInbox

@@ -1,0 +1,90 @@
+"""A model, loaded: everything that is built from the model document once, and a round's arithmetic with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from service.agent.exchange import EXCHANGES, Combined, State
+from service.errors import ModelError
+from service.inference.arrays import FloatArray
+from service.inference.belief import Belief
+from service.inference.conditioning import ConditioningInfo
+from service.inference.features import Features
+from service.inference.likelihood import Likelihood
+from service.inference.round import RoundRule, observe
+from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
+from service.wire.observations import ObservationReader
+from service.wire.parameters import ParameterCodec, ParameterMessage
+
+
+class Computed(NamedTuple):
+    """A round, computed and not yet committed."""
+
+    state: State
+    combined: Combined
+    info: ConditioningInfo
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """Features, prior and likelihood, ready to use."""
+
+    document: ModelDocument
+    features: Features
+    prior: Belief
+    likelihood: Likelihood
+
+    @classmethod
+    def load(cls, document: ModelDocument) -> "LoadedModel":
+        """Build everything; a model that does not fit this machine is a ModelError."""
+        try:
+            features = document.spec.build_features()
+            return cls(document, features, document.spec.build_prior(features), document.build_likelihood())
+        except MemoryError:
+            raise ModelError("the model does not fit into this machine's memory") from None
+
+    @cached_property
+    def model_id(self) -> str:
+        """What agents must share to mix."""
+        return self.document.spec.model_id
+
+    @cached_property
+    def codec(self) -> ParameterCodec:
+        """Parameter messages of this model."""
+        return ParameterCodec(self.model_id, self.prior)
+
+    @cached_property
+    def reader(self) -> ObservationReader:
+        """Observations for this model and likelihood."""
+        return ObservationReader(self.features.dimension, self.likelihood)
+
+    @property
+    def outputs(self) -> int | None:
+        """Components of y; None if y is a number."""
+        return self.likelihood.outputs if self.likelihood.is_vector else None
+
+    def belief(self, state: State) -> Belief:
+        """Prior + evidence."""
+        return self.prior.plus(state.evidence)
+
+    def compute(
+        self,
+        state: State,
+        answers: Mapping[str, ParameterMessage],
+        neighbors: NeighborsDocument,
+        schedule: ScheduleDocument,
+        x: FloatArray,
+        y: FloatArray,
+    ) -> Computed:
+        """One round: combine with the neighbors' answers, fade, take the observations in order."""
+        exchange = EXCHANGES[schedule.exchange]
+        combined = exchange.combine(state, answers, neighbors)
+        rule = RoundRule(
+            self.prior,
+            likelihood_weight=schedule.weight_among(neighbors.agents),
+            diagonal_step=self.document.spec.step,
+            forgetting=schedule.forgetting,
+        )
+        observed = observe(combined.state.evidence, self.features.activate(x), y, self.likelihood, rule)
+        return Computed(exchange.absorb(combined.state, observed.evidence), combined, observed.info)

@@ -1,0 +1,1 @@
+"""HTTP: routes, limits and problem responses; no mathematics."""

@@ -1,0 +1,119 @@
+"""The application: two bare routes in front, FastAPI behind, and problems for everything that goes wrong."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from service.agent.agent import Agent
+from service.api.bodies import ClientGoneError
+from service.api.messages import Receive, Scope, Send
+from service.api.observations import ObservationsEndpoint
+from service.api.openapi import describe
+from service.api.parameters import ParametersEndpoint
+from service.api.problems import ProblemError, document_of, headers_of, send_problem
+from service.api.routes import make_router
+from service.errors import DelboError
+
+Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_MOST_AT_ONCE = 2048  # requests
+
+log = logging.getLogger(__name__)
+
+
+class Application:
+    """One agent's ASGI application."""
+
+    def __init__(self, agent: Agent, body_limit: int) -> None:
+        self._bare: dict[tuple[str, str], Endpoint] = {
+            ("GET", "/v1/parameters"): ParametersEndpoint(agent),
+            ("POST", "/v1/observations"): ObservationsEndpoint(agent, body_limit),
+        }
+        self._bare_paths = {path: method for method, path in self._bare}
+        self._behind = _fastapi(agent, body_limit)
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._behind(scope, receive, send)
+            return
+        if self._running >= _MOST_AT_ONCE:
+            await send_problem(send, ProblemError("busy", "too many requests at once: try again"), close=True)
+            return
+        self._running += 1
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._running -= 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._bare.get((scope["method"], scope["path"]))
+        if endpoint is None:
+            method = self._bare_paths.get(scope["path"])
+            if method is not None:
+                await send_problem(send, ProblemError("method-not-allowed", f"it should be {method}"))
+                return
+            await self._behind(scope, receive, send)
+            return
+        try:
+            await endpoint(scope, receive, send)
+        except ClientGoneError:
+            return
+        except (ProblemError, DelboError) as fault:
+            await send_problem(send, fault, close=_leaves_body_unread(fault))
+        except Exception as fault:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            await send_problem(send, fault, close=True)
+
+
+def _leaves_body_unread(fault: Exception) -> bool:
+    return isinstance(fault, ProblemError) and fault.kind.status in (408, 413, 415)
+
+
+def _fastapi(agent: Agent, body_limit: int) -> FastAPI:
+    app = FastAPI(
+        title="delbo agent",
+        description="One agent of a network that learns one belief together.",
+        version=version("delbo"),
+    )
+    app.include_router(make_router(agent, body_limit))
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+
+    async def on_problem(request: Request, fault: Exception) -> Response:  # noqa: ARG001
+        return _response(fault)
+
+    async def on_invalid(request: Request, fault: Exception) -> Response:  # noqa: ARG001
+        return _response(ProblemError("invalid-query", _first_fault(fault)))
+
+    async def on_http(request: Request, fault: Exception) -> Response:
+        slug = "method-not-allowed" if getattr(fault, "status_code", 404) == 405 else "not-found"
+        return _response(ProblemError(slug, f"{request.method} {request.url.path}: see /docs for what there is"))
+
+    async def on_anything(request: Request, fault: Exception) -> Response:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
+        return _response(fault)
+
+    for kind in (ProblemError, DelboError):
+        app.add_exception_handler(kind, on_problem)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(Exception, on_anything)
+    return app
+
+
+def _first_fault(fault: Exception) -> str:
+    first: dict[str, Any] = fault.errors()[0] if isinstance(fault, RequestValidationError) else {}
+    return f"{'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', 'wrong')}"
+
+
+def _response(fault: Exception) -> Response:
+    kind, document = document_of(fault)
+    headers = {key.decode(): value.decode() for key, value in headers_of(kind)}
+    return Response(msgspec.json.encode(document), kind.status, headers)

@@ -1,0 +1,49 @@
+"""Documents in and out: JSON or msgpack, as the headers say."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from fastapi import Request, Response
+
+from service.api import bodies
+from service.api.messages import media_type
+from service.api.problems import ProblemError
+from service.wire.arrays import to_wire
+from service.wire.parameters import MEDIA_TYPE as MSGPACK
+
+_JSON = "application/json"
+
+
+async def read_document(request: Request, limit: int) -> Any:
+    """The body, decoded and not yet checked."""
+    kind = media_type(request.scope)
+    if kind not in (_JSON, MSGPACK):
+        raise ProblemError("unsupported-media-type", f"content-type {kind!r}: it should be {_JSON} or {MSGPACK}")
+    body = await bodies.whole(request.scope, request.receive, limit)
+    try:
+        return msgspec.json.decode(body) if kind == _JSON else msgspec.msgpack.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        language = "json" if kind == _JSON else "msgpack"
+        raise ProblemError(f"invalid-{language}", f"this is not {language}: {fault}") from None
+
+
+def write_document(request: Request, document: dict[str, Any], status: int = 200) -> Response:
+    """The document as the client accepts it; arrays are lists in JSON, and raw in msgpack."""
+    accepted = request.headers.get("accept", "")
+    if MSGPACK in accepted or "application/msgpack" in accepted:
+        packed = msgspec.msgpack.encode(document, enc_hook=_packed)
+        return Response(packed, status, media_type=MSGPACK)
+    return Response(msgspec.json.encode(document, enc_hook=_listed), status, media_type=_JSON)
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return to_wire(value)
+    raise NotImplementedError(f"{type(value)} cannot be sent")
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError(f"{type(value)} cannot be sent")

@@ -1,0 +1,182 @@
+"""`POST /v1/observations`, bare ASGI: one object, columns, lines without end, or msgpack arrays."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from service.agent.agent import Agent
+from service.agent.observation_log import Mark
+from service.api import bodies
+from service.api.messages import Message, Receive, Scope, Send, header, media_type, send_response
+from service.api.problems import ProblemError, document_of, send_problem
+from service.errors import DelboError, StoppingError
+from service.wire.configuration import check_name
+from service.wire.observations import ObservationReader, Observations
+from service.wire.parameters import MEDIA_TYPE as MSGPACK
+
+_JSON = "application/json"
+_LINES = "application/x-ndjson"
+_LONGEST_LINE = 1 << 20
+_LINES_AT_ONCE = 4096
+_PATIENCE_S = 10.0  # how long a stream waits while the inbox is full
+_LARGE = 1 << 18  # bytes; larger bodies are decoded in a thread
+
+_JSON_HEADERS = [(b"content-type", b"application/json")]
+_LINE_HEADERS = [(b"content-type", _LINES.encode())]
+
+_DECODERS: dict[str, Callable[[ObservationReader, bytes], Observations]] = {
+    _JSON: ObservationReader.from_json,
+    MSGPACK: ObservationReader.from_msgpack,
+}
+
+
+class ObservationsEndpoint:
+    """Takes observations; whatever is acknowledged is on disk."""
+
+    def __init__(self, agent: Agent, body_limit: int) -> None:
+        self._agent, self._body_limit = agent, body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client, sequence = _mark(scope["query_string"])
+        kind = media_type(scope)
+        if kind == _LINES:
+            await _Stream(self._agent, client, sequence).run(scope, receive, send)
+            return
+        decode = _DECODERS.get(kind or "")
+        if decode is None:
+            raise ProblemError(
+                "unsupported-media-type", f"content-type {kind!r}: it should be {_JSON}, {_LINES} or {MSGPACK}"
+            )
+        reader = self._agent.reader
+        body = await bodies.whole(scope, receive, self._body_limit)
+        large = len(body) > _LARGE
+        observations = await asyncio.to_thread(decode, reader, body) if large else decode(reader, body)
+        await self._agent.accept(observations, None if client is None else Mark(client, sequence))
+        answer = _acknowledged(len(observations), client, sequence + 1)
+        await send_response(send, 200, _JSON_HEADERS, answer)
+
+
+class _Stream:
+    """One request of lines: stored in groups as they arrive; a fault does not undo what was stored before it."""
+
+    def __init__(self, agent: Agent, client: str | None, sequence: int) -> None:
+        self._agent, self._client, self._sequence = agent, client, sequence
+        self._stored = 0  # observations of this request that are on disk
+        self._marks = 0  # lines of this request that are on disk
+        self._line = 0  # lines read, blank ones counted
+        self._ended = False
+        self._acknowledging = False
+
+    async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the lines. Who accepts lines gets one back for every group, and the last tells how it went.
+
+        Everybody else gets one answer, at the end.
+        """
+        self._acknowledging = _LINES in (header(scope, b"accept") or "")
+        reader = self._agent.reader
+        if self._acknowledging:
+            await send({"type": "http.response.start", "status": 200, "headers": _LINE_HEADERS})
+        try:
+            async for group in bodies.lines(scope, self._until_stopped(receive), _LONGEST_LINE):
+                for begin in range(0, len(group), _LINES_AT_ONCE):
+                    await self._take(reader, group[begin : begin + _LINES_AT_ONCE])
+                    if self._acknowledging:
+                        await send(_line({"stored": self._stored}, more=True))
+        except (ProblemError, DelboError) as fault:
+            await self._answer_fault(fault, send)
+            return
+        await self._answer(send)
+
+    def _until_stopped(self, receive: Receive) -> Receive:
+        """The same, until the agent shuts down: a stream may be silent for long."""
+
+        async def receive_or_stop() -> Message:
+            incoming = asyncio.ensure_future(receive())
+            stopped = asyncio.ensure_future(self._agent.stopped.wait())
+            try:
+                await asyncio.wait((incoming, stopped), return_when=asyncio.FIRST_COMPLETED)
+                if incoming.done():
+                    return incoming.result()
+                raise StoppingError("this agent is shutting down")
+            finally:
+                incoming.cancel()
+                stopped.cancel()
+
+        return receive_or_stop
+
+    async def _take(self, reader: ObservationReader, group: list[bytes]) -> None:
+        numbered = [(self._line + place, text) for place, text in enumerate(group, 1) if text.strip()]
+        self._line += len(group)
+        if not numbered:
+            return
+        if self._ended:
+            raise _at(numbered[0][0], ProblemError("invalid-observations", "nothing may come after the end"))
+        observations, fault = reader.from_lines([text for _, text in numbered])
+        if len(observations) or observations.end:
+            mark = None if self._client is None else Mark(self._client, self._sequence + self._marks, by_line=True)
+            await self._agent.accept(observations, mark, patience_s=_PATIENCE_S)
+            self._stored += len(observations)
+            self._marks += len(observations) + observations.end
+            self._ended = observations.end
+        if fault is not None:
+            raise _at(numbered[len(observations) + observations.end][0], fault)
+
+    async def _answer(self, send: Send) -> None:
+        answer = _acknowledged(self._stored, self._client, self._sequence + self._marks)
+        if self._acknowledging:
+            await send({"type": "http.response.body", "body": answer + b"\n"})
+        else:
+            await send_response(send, 200, _JSON_HEADERS, answer)
+
+    async def _answer_fault(self, fault: Exception, send: Send) -> None:
+        kind, document = document_of(fault)
+        told = ProblemError(kind.slug, document["detail"], **{"stored": self._stored, **_extra(document)})
+        if self._acknowledging:
+            await send(_line(document_of(told)[1], more=False))
+        else:
+            await send_problem(send, told, close=True)
+
+
+def _mark(query: bytes) -> tuple[str | None, int]:
+    """(client, sequence) of the query; without a client nothing is marked."""
+    values = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True, encoding="utf-8"))
+    unknown = [name for name in values if name not in ("client", "sequence")]
+    if unknown:
+        raise ProblemError("invalid-query", f"{unknown[0][:40]!r} is not known here: client and sequence are")
+    client, sequence = values.get("client"), values.get("sequence")
+    if (client is None) != (sequence is None):
+        raise ProblemError("invalid-query", "client and sequence go together")
+    if client is None or sequence is None:
+        return None, 0
+    try:
+        check_name(client)
+    except ValueError as fault:
+        raise ProblemError("invalid-query", f"client: {fault}") from None
+    if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
+        raise ProblemError("invalid-query", "sequence must be a natural number")
+    return client, int(sequence)
+
+
+def _acknowledged(stored: int, client: str | None, next_sequence: int) -> bytes:
+    """The answer to a request; the same for its retry."""
+    answer: dict[str, Any] = {"stored": stored}
+    if client is not None:
+        answer["next_sequence"] = next_sequence
+    return msgspec.json.encode(answer)
+
+
+def _line(document: dict[str, Any], more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": msgspec.json.encode(document) + b"\n", "more_body": more}
+
+
+def _at(line: int, fault: Exception) -> ProblemError:
+    """The fault, with the line where it is; the first line is 1."""
+    kind, document = document_of(fault)
+    return ProblemError(kind.slug, f"line {line}: {document['detail']}", line=line, **_extra(document))
+
+
+def _extra(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in ("type", "title", "status", "detail")}

@@ -1,0 +1,115 @@
+"""What OpenAPI cannot read off the code: bodies that handlers decode themselves, and the routes that are bare ASGI."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from service.wire.configuration import LONGEST_WAIT_S
+from service.wire.parameters import MEDIA_TYPE as MSGPACK
+from service.wire.problems import PROBLEM_TYPE
+
+_PROBLEM = {"description": "A problem", "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+_OBJECT = {"type": "object"}
+
+
+def answers() -> dict[str, Any]:
+    """For a route that answers with a document."""
+    content = {"application/json": {"schema": _OBJECT}, MSGPACK: {"schema": _BINARY}}
+    return {"openapi_extra": {"responses": {"200": {"description": "The answer", "content": content}, **_ERRORS}}}
+
+
+def takes(document: type[BaseModel]) -> dict[str, Any]:
+    """For a route that decodes and checks its body itself."""
+    schema = document.model_json_schema(ref_template="#/components/schemas/{model}")
+    definitions = schema.pop("$defs", {})
+    _schemas.update(definitions)
+    _schemas[document.__name__] = schema
+    reference = {"$ref": f"#/components/schemas/{document.__name__}"}
+    extra = answers()["openapi_extra"]
+    content = {"application/json": {"schema": reference}, MSGPACK: {"schema": reference}}
+    return {"openapi_extra": {**extra, "requestBody": {"required": True, "content": content}}}
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The whole document."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        components = document.setdefault("components", {}).setdefault("schemas", {})
+        components |= {**_schemas, "Problem": _PROBLEM_SCHEMA}
+        document["paths"]["/v1/parameters"] = {"get": _PARAMETERS}
+        document["paths"]["/v1/observations"] = {"post": _OBSERVATIONS}
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
+
+
+_NATURAL = {"type": "integer", "minimum": 0}
+_BINARY = {"type": "string", "format": "binary"}
+_ERRORS = {"4XX": _PROBLEM, "5XX": _PROBLEM}
+_schemas: dict[str, Any] = {}
+
+_PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+_PARAMETERS = {
+    "tags": ["peer"],
+    "summary": "A committed round's parameters, for peers",
+    "parameters": [
+        _query("epoch", _NATURAL, "The epoch; without it, the one in force."),
+        _query("round", _NATURAL, "The round; without it, the newest."),
+        _query("wait_s", {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S}, "How long to wait for it."),
+        _query("precision", {"enum": ["float64", "float32"]}, "Of the numbers."),
+    ],
+    "responses": {
+        "200": {"description": "The message", "content": {MSGPACK: {"schema": _BINARY}}},
+        "304": {"description": "Nothing newer than If-None-Match says"},
+        **_ERRORS,
+    },
+}
+
+_POINT = {"type": "array", "items": {"type": "number"}}
+_BODY = {
+    "type": "object",
+    "properties": {
+        "x": {"oneOf": [_POINT, {"type": "array", "items": _POINT}]},
+        "y": {"oneOf": [{"type": "number"}, _POINT, {"type": "array", "items": _POINT}]},
+        "end": {"type": "boolean"},
+    },
+    "additionalProperties": False,
+}
+_OBSERVATIONS = {
+    "tags": ["ingest"],
+    "summary": "Observations: one, columns, lines, or msgpack arrays",
+    "parameters": [
+        _query("client", {"type": "string", "minLength": 1, "maxLength": 64}, "Who sends; goes with sequence."),
+        _query("sequence", _NATURAL, "The number of this batch, or of the first line, by this client."),
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": _BODY, "example": {"x": [[0.1, 2.0], [0.3, 1.9]], "y": [1, 0]}},
+            "application/x-ndjson": {"schema": {"type": "string"}, "example": '{"x": [0.1, 2.0], "y": 1}\n'},
+            MSGPACK: {"schema": _BINARY},
+        },
+    },
+    "responses": {
+        "200": {
+            "description": "They are on disk",
+            "content": {"application/json": {"schema": _OBJECT, "example": {"stored": 2}}},
+        },
+        **_ERRORS,
+    },
+}

@@ -1,0 +1,81 @@
+"""One agent as a process: startup, serving, shutdown."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Generator
+
+import uvicorn
+
+from service.agent.agent import Agent
+from service.agent.neighbors import HttpFetch
+from service.api.app import Application
+from service.errors import SettingError
+from service.settings import Settings
+
+_KEEP_ALIVE_S = 75  # longer than agents rest between rounds
+_GRACE_S = 3  # for requests that are being answered when the agent stops
+
+log = logging.getLogger(__name__)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own: it would end the process by the signal, not with exit code 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+async def serve(settings: Settings) -> None:
+    """Open the agent, serve until SIGTERM or SIGINT, close everything."""
+    loop = asyncio.get_running_loop()
+    listener = _listen(settings.host, settings.port)
+    fetch = HttpFetch()
+    try:
+        agent = Agent(settings.name, settings.data_dir, fetch, loop.time, settings.inbox_limit, settings.history_limit)
+        config = uvicorn.Config(
+            Application(agent, settings.body_limit),
+            loop="none",
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=_GRACE_S,
+            server_header=False,
+        )
+        server = _Server(config)
+
+        def stop() -> None:
+            log.info("stopping")
+            agent.stop()
+            server.should_exit = True
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        host, port = listener.getsockname()[:2]
+        log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(agent.run())
+            await server.serve([listener])
+            stop()
+        log.info("stopped")
+    finally:
+        await fetch.close()
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A bound socket; a port that is taken is told in one sentence."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as fault:
+        listener.close()
+        raise SettingError(f"{host}:{port} cannot be listened on: {fault.strerror}") from None
+    return listener

@@ -1,0 +1,56 @@
+"""Documents that people write: checked as a whole, and their faults told in one sentence."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Document(BaseModel):
+    """A frozen document without unknown keys, NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def sentence(fault: ValidationError) -> str:
+    """The deepest fault in plain words: where, what, and what would be right."""
+    # Where a value may be of several kinds, each kind has a fault: the one that got furthest knows most.
+    deepest = max(fault.errors(include_url=False), key=lambda one: len(one["loc"]))
+    where = _place(deepest["loc"])
+    message = deepest["msg"]
+    match deepest["type"]:
+        case "missing":
+            return f"{where} is missing"
+        case "extra_forbidden":
+            return f"{where} is not known here"
+        case "union_tag_invalid":
+            context = deepest["ctx"]
+            return f"{where}.kind is {context['tag']!r}: it should be one of {context['expected_tags']}"
+        case "union_tag_not_found":
+            return f"{where}.kind is missing"
+        case "value_error":
+            return f"{where}: {message.removeprefix('Value error, ')}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            message = "input should be a mapping"
+    return f"{where}: {message[0].lower()}{message[1:]}, not {_shortened(deepest['input'])}"
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """The path as the document's author wrote it.
+
+    Without the kind that follows features or likelihood, and the names of the types that a value might have been of.
+    """
+    parts = [str(part) for number, part in enumerate(location) if not (number == 1 and location[0] in _TAGGED)]
+    return ".".join(part for part in parts if not _is_type_name(part)) or "the document"
+
+
+def _is_type_name(part: str) -> bool:
+    return "[" in part or part.startswith("constrained-") or part in ("float", "int")
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + " ..."
+
+
+_TAGGED = ("features", "likelihood")  # their kind decides what else they hold
+_LONGEST_VALUE = 60
