@@ -1,6 +1,7 @@
 """`delbo`: the command line."""
 
 import json
+import os
 import sys
 import warnings
 from enum import StrEnum
@@ -157,6 +158,16 @@ def weights_command(
     out.print(f"spectral gap                           {facts['spectral_gap']:.6g}")
     out.print(f"rounds to shrink disagreement tenfold  {facts['rounds_to_shrink_tenfold']}")
     out.print(f"rounds that lockstep must keep         {facts['history']}")
+
+
+@app.command(
+    name="agent",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def agent_command(context: typer.Context) -> None:
+    """Run one agent: --name NAME --port PORT --data-dir DIR; --help tells the rest."""
+    os.execv(sys.executable, [sys.executable, "-m", "service", *context.args])  # noqa: S606 - this very interpreter
 
 
 @app.command(name="demo")

@@ -13,6 +13,7 @@ from service.agent.agent import Agent
 from service.agent.neighbors import HttpFetch
 from service.api.app import Application
 from service.errors import SettingError
+from service.memory import release_compiler_code
 from service.settings import Settings
 
 _KEEP_ALIVE_S = 75  # longer than agents rest between rounds
@@ -56,6 +57,7 @@ async def serve(settings: Settings) -> None:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
+        release_compiler_code()
         host, port = listener.getsockname()[:2]
         log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
         async with asyncio.TaskGroup() as tasks:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from client.cli import run
+from tests.processes import AgentProcess, Agents, agent_factory
 
 ROOT = Path(__file__).parent.parent
 
@@ -73,3 +74,16 @@ def delbo_json(delbo: Delbo) -> Callable[..., Any]:
         return json.loads(finished.stdout)
 
     return call
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    """Start real agents, by name; they are ended with the test."""
+    yield from agent_factory(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    """One agent without a model, for all tests of a module that change nothing."""
+    for start in agent_factory(tmp_path_factory.mktemp("shared")):
+        yield start("a1")

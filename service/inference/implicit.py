@@ -11,8 +11,6 @@ from collections.abc import Callable
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING
 
-from scipy.optimize import brentq
-
 from service.errors import NumericalError
 
 if TYPE_CHECKING:
@@ -56,6 +54,8 @@ def _root_below(function: Callable[[float], float], start: float) -> float:
 
 def _root_beside(function: Callable[[float], float], start: float, step: float) -> float:
     """A zero of the function, looked for from the start in steps that double; upwards first if it is below zero."""
+    from scipy.optimize import brentq  # 17 MB that agents need only for likelihoods of their users' own
+
     value = function(start)
     if value == 0:
         return start
