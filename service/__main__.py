@@ -29,7 +29,8 @@ def main() -> int:
         settings = Settings(**given)
     except ValidationError as fault:
         first = fault.errors()[0]
-        print(f"delbo agent: --{str(first['loc'][0]).replace('_', '-')}: {first['msg'].lower()}", file=sys.stderr)
+        option, message = str(first["loc"][0]).replace("_", "-"), first["msg"].removeprefix("Value error, ")
+        print(f"delbo agent: --{option}: {message[0].lower()}{message[1:]}", file=sys.stderr)
         return 2
     start_logging(settings.name, settings.log_format, settings.log_level)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -10,13 +11,14 @@ from collections.abc import Generator
 import uvicorn
 
 from service.agent.agent import Agent
-from service.agent.neighbors import HttpFetch
+from service.agent.http_client import HttpClient
 from service.api.app import Application
 from service.errors import SettingError
 from service.memory import release_compiler_code
 from service.settings import Settings
 
 _KEEP_ALIVE_S = 75  # longer than agents rest between rounds
+_BACKLOG = 2048  # connections that wait to be accepted
 _GRACE_S = 3  # for requests that are being answered when the agent stops
 
 log = logging.getLogger(__name__)
@@ -34,30 +36,34 @@ async def serve(settings: Settings) -> None:
     """Open the agent, serve until SIGTERM or SIGINT, close everything."""
     loop = asyncio.get_running_loop()
     listener = _listen(settings.host, settings.port)
-    fetch = HttpFetch()
+    peers = HttpClient()
     try:
-        agent = Agent(settings.name, settings.data_dir, fetch, loop.time, settings.inbox_limit, settings.history_limit)
+        agent = Agent(settings.name, settings.data_dir, peers, loop.time, settings.inbox_limit, settings.history_limit)
         config = uvicorn.Config(
             Application(agent, settings.body_limit),
             loop="none",
             http="httptools",
             lifespan="off",
+            backlog=_BACKLOG,
             log_config=None,
             access_log=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_GRACE_S,
             server_header=False,
+            proxy_headers=False,
         )
         server = _Server(config)
 
         def stop() -> None:
-            log.info("stopping")
+            if not agent.stopping:
+                log.info("stopping")
             agent.stop()
             server.should_exit = True
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
         release_compiler_code()
+        gc.freeze()  # what was imported stays: no collection need look at it again
         host, port = listener.getsockname()[:2]
         log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
         async with asyncio.TaskGroup() as tasks:
@@ -66,18 +72,19 @@ async def serve(settings: Settings) -> None:
             stop()
         log.info("stopped")
     finally:
-        await fetch.close()
+        peers.close()
         listener.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A bound socket; a port that is taken is told in one sentence."""
+    """A listening socket; a port that is taken is told in one sentence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as fault:
+        listener.listen(_BACKLOG)  # now: until it listens, another process may bind the same port
+    except (OSError, UnicodeError) as fault:
         listener.close()
-        raise SettingError(f"{host}:{port} cannot be listened on: {fault.strerror}") from None
+        raise SettingError(f"{host}:{port} cannot be listened on: {getattr(fault, 'strerror', fault)}") from None
     return listener

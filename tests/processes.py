@@ -1,7 +1,7 @@
 """Real agents for tests: processes of their own, real sockets, real files."""
 
-import itertools
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -24,18 +24,24 @@ PATIENCE_S = 120.0  # a bound for what must happen, on the busiest machine; no t
 Found = TypeVar("Found")
 
 # Below the ports that the kernel hands out, so that an agent that is started again finds its port free.
-_ports = itertools.cycle(range(20_000 + os.getpid() % 5_000, 32_000))
+_PORTS = range(20_000, 32_000)
+_random = random.SystemRandom()
+_handed_out: set[int] = set()
 
 
 def free_port() -> int:
     """A port of loopback that nobody listens on."""
-    for port in itertools.islice(_ports, 12_000):
+    for _ in _PORTS:
+        port = _random.choice(_PORTS)
+        if port in _handed_out:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        _handed_out.add(port)
+        return port
     raise RuntimeError("no port is free")
 
 
@@ -123,7 +129,7 @@ class AgentProcess:
     def post(self, x: Any, y: Any, client: str | None = None, sequence: int = 0, end: bool = False) -> httpx.Response:
         """POST observations as msgpack."""
         body = to_msgpack(Observations(np.asarray(x, float), np.asarray(y, float), end))
-        mark = {} if client is None else {"client": client, "sequence": sequence}
+        mark: dict[str, str | int] = {} if client is None else {"client": client, "sequence": sequence}
         return self.http.post("/v1/observations", params=mark, content=body, headers={"content-type": MEDIA_TYPE})
 
     def end_stream(self, client: str, sequence: int) -> None:
@@ -161,10 +167,11 @@ def agent_factory(folder: Path) -> Iterator[Agents]:
     """A function that starts agents by name, and ends them all afterwards."""
     started: list[AgentProcess] = []
 
-    def start(name: str = "a1", *options: object, **environment: str) -> AgentProcess:
+    def start(name: str = "a1", *options: object, wait: bool = True, **environment: str) -> AgentProcess:
         agent = AgentProcess(name, folder / name, *options, **environment)
         started.append(agent)
-        return agent.start()
+        agent.launch()
+        return agent.wait_ready() if wait else agent
 
     try:
         yield start

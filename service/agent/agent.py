@@ -31,6 +31,7 @@ from service.wire.configuration import (
     NeighborsDocument,
     ScheduleDocument,
 )
+from service.wire.document import Document
 from service.wire.observations import ObservationReader, Observations
 from service.wire.problems import ROUND_GONE
 
@@ -153,7 +154,7 @@ class Agent:
             if shown is not None:
                 state = first_state(self.name, document.epoch, borrowed or shown.state.evidence)
                 snapshot = Snapshot.of(shown.model, state, self.store.identity)
-            await self._put("neighbors", document, snapshot)
+            await self._put("neighbors", document, snapshot, document.history)
             self.neighbors.connect(document.neighbors, document.precision)
             await self._take_over(replace(current, neighbors=document), snapshot)
         log.info("epoch %d begins, with %d neighbors", document.epoch, len(document.neighbors))
@@ -194,11 +195,9 @@ class Agent:
         message = await visitor.pull_once(name, deadline_s, self.snapshot.model.codec)
         return message.parts[0].evidence
 
-    async def _put(
-        self, kind: Kind, document: ModelDocument | NeighborsDocument | ScheduleDocument, snapshot: Snapshot | None
-    ) -> None:
-        body = document.model_dump_json()
-        await asyncio.to_thread(self.store.put_document, kind, body, None if snapshot is None else snapshot.kept)
+    async def _put(self, kind: Kind, document: Document, snapshot: Snapshot | None, history: int = 1) -> None:
+        kept = None if snapshot is None else snapshot.kept
+        await asyncio.to_thread(self.store.put_document, kind, document.model_dump_json(), kept, history)
 
     async def _take_over(self, configuration: Configuration, snapshot: Snapshot | None) -> None:
         """A document is on disk: let it be seen, and begin the round anew."""

@@ -24,8 +24,8 @@ CREATE TABLE observations (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, x 
 CREATE TABLE clients (name TEXT PRIMARY KEY, next_sequence INTEGER NOT NULL, ended INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE marks (client TEXT, sequence INTEGER, digest BLOB NOT NULL, PRIMARY KEY (client, sequence)) WITHOUT ROWID;
 
--- message: that round's parameters, as peers get them.
-CREATE TABLE rounds (number INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round INTEGER NOT NULL, message BLOB NOT NULL);
+-- message: that round's parameters, as peers get them. A new round takes the place of the oldest.
+CREATE TABLE rounds (place INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round INTEGER NOT NULL, message BLOB NOT NULL);
 CREATE TABLE history (number INTEGER PRIMARY KEY, summary BLOB NOT NULL);
 CREATE TABLE counters (rounds INTEGER NOT NULL, collected INTEGER NOT NULL, applied INTEGER NOT NULL,
                        uncovered INTEGER NOT NULL);

@@ -6,7 +6,7 @@ own state combine, and how the evidence of the own observations enters. A peer i
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from service.inference.belief import Evidence
@@ -75,14 +75,14 @@ class Exchange(ABC):
                 parts.append(answer.parts[0].evidence)
                 row.append(neighbor.weight)
         row[0] = own_weight
-        own = replace(state.parts[0], evidence=mix_evidence(parts, row))
-        return Combined(replace(state, parts=(own,)), tuple(mixed), tuple(missing), own_weight)
+        own = state.parts[0]
+        combined = Part(own.origin, own.sequence, own.block, mix_evidence(parts, row))
+        return Combined(State(state.epoch, state.round, (combined,)), tuple(mixed), tuple(missing), own_weight)
 
     def absorb(self, state: State, evidence: Evidence) -> State:
         """The next round's state: `evidence` is what fading and the own observations made of the combined state's."""
-        following = state.round + 1
-        own = replace(state.parts[0], sequence=following, evidence=evidence)
-        return State(state.epoch, following, (own,))
+        following, own = state.round + 1, state.parts[0]
+        return State(state.epoch, following, (Part(own.origin, following, own.block, evidence),))
 
 
 class Lockstep(Exchange):

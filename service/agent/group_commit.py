@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from service.agent.observation_log import Mark, ObservationLog, StoredBatch
+from service.agent.worker import Worker
 from service.errors import DelboError, StoppingError, StorageError
 from service.wire.observations import Observations
 
@@ -19,7 +19,7 @@ class GroupCommit:
         self._log, self._stored = log, stored
         self._pending: list[tuple[Observations, Mark | None, asyncio.Future[StoredBatch | None]]] = []
         self._wake = asyncio.Event()
-        self._executor = ThreadPoolExecutor(1, "writer")
+        self._worker = Worker("writer")
         self._stopping = False
         self.fault: str | None = None
 
@@ -39,7 +39,6 @@ class GroupCommit:
 
     async def run(self) -> None:
         """Commit until stopped."""
-        loop = asyncio.get_running_loop()
         try:
             while True:
                 await self._wake.wait()
@@ -51,7 +50,7 @@ class GroupCommit:
                     continue
                 requests = [(observations, mark) for observations, mark, _ in group]
                 try:
-                    results = await loop.run_in_executor(self._executor, self._log().append, requests)
+                    results = await self._worker.run(self._log().append, requests)
                     self.fault = None
                 except StorageError as fault:
                     self.fault = str(fault)
@@ -59,7 +58,7 @@ class GroupCommit:
                 for (_, _, done), (batch, refusal) in zip(group, results, strict=True):
                     self._answer(done, batch, refusal)
         finally:
-            self._executor.shutdown()
+            self._worker.close()
 
     def _answer(
         self, done: asyncio.Future[StoredBatch | None], batch: StoredBatch | None, refusal: DelboError | None

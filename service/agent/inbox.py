@@ -37,7 +37,7 @@ class StreamInbox:
 
     def take(self, count: int, round_number: int) -> Taken:  # noqa: ARG002 - one interface with replay
         """The next observations, at most `count`."""
-        number = self.log.counters.applied
+        begin = number = self.log.counters.applied
         count = min(count, self.available)
         x, y = [], []
         end = number + count
@@ -47,9 +47,12 @@ class StreamInbox:
             x.append(batch.x[rows])
             y.append(batch.y[rows])
             number += len(y[-1])
-        obsolete = self._current[0].first if count and self._current else None
         if not x:
-            return Taken(*self.log.no_rows(), number, obsolete)
+            return Taken(*self.log.no_rows(), number, None)
+        last = self._current[0].first
+        obsolete = last if begin <= last else None  # else this batch was begun before, and those before it are gone
+        if len(x) == 1:
+            return Taken(x[0], y[0], number, obsolete)
         return Taken(np.concatenate(x), np.concatenate(y), number, obsolete)
 
     def _batch_at(self, number: int, count: int) -> StoredBatch:

@@ -1,4 +1,4 @@
-"""Pulls: one pool of connections to all neighbors, with deadlines, back-off and conditional requests."""
+"""Pulls from all neighbors: deadlines, back-off, conditional requests, and what is known of each."""
 
 import asyncio
 import random
@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
-
-import aiohttp
-from yarl import URL
+from typing import Any, Literal, Protocol
 
 from service.agent.exchange import Query
+from service.agent.http_client import Reply
 from service.errors import DelboError, PeerError, WireError
 from service.wire.arrays import Precision
 from service.wire.configuration import Neighbor
@@ -24,21 +22,12 @@ _FIRST_BACK_OFF_S = 0.05
 _LONGEST_BACK_OFF_S = 2.0
 _GRACE_S = 2.0  # for the way there and back of a long poll
 _LARGE = 1 << 18  # bytes; messages above are decoded in a thread
-_PROBLEM_LIMIT = 4096  # bytes of an error's body that are read
-
-
-class Reply(NamedTuple):
-    """A peer's answer."""
-
-    status: int
-    etag: str | None
-    body: bytes
 
 
 class Fetch(Protocol):
-    """How a url is fetched: at most `limit` bytes of body; a WireError if there are more, or fewer than promised."""
+    """How url + target is fetched: at most `limit` bytes of body; a WireError if there are more, or fewer than told."""
 
-    def __call__(self, url: str, headers: dict[str, str], limit: int) -> Awaitable[Reply]: ...
+    def __call__(self, url: str, target: str, headers: dict[str, str], limit: int) -> Awaitable[Reply]: ...
 
 
 @dataclass(eq=False)
@@ -94,7 +83,9 @@ class Neighbors:
             if link is None or link.neighbor.url != neighbor.url:
                 link = Link(neighbor)
             link.neighbor = neighbor
-            link.retry_at = 0.0
+            link.failures, link.retry_at = 0, 0.0
+            if link.outcome != "heard":
+                link.outcome, link.reason = "none", "it has not been asked yet in this epoch"
             self.links.append(link)
 
     async def pull_exactly(self, query: Query, deadline_s: float, codec: ParameterCodec) -> dict[str, ParameterMessage]:
@@ -162,7 +153,7 @@ class Neighbors:
         if query.round is None and link.etag is not None:
             headers["If-None-Match"] = link.etag
         try:
-            reply = await self._fetch(self._url(link.neighbor, query, wait_s), headers, codec.size_limit)
+            reply = await self._fetch(link.neighbor.url, self._target(query, wait_s), headers, codec.size_limit)
             if reply.status == 200:
                 await self._accept(link, query, reply, codec)
             elif reply.status == 304 and link.message is not None:
@@ -174,6 +165,8 @@ class Neighbors:
             self._refused(link, fault.reason, str(fault))
         except DelboError as fault:
             self._failed(link, "unreachable", str(fault))
+        except ValueError as fault:  # UnicodeError: no host can have that name, no request that path
+            self._failed(link, "unreachable", f"its url cannot be used: {fault}")
 
     async def _accept(self, link: Link, query: Query, reply: Reply, codec: ParameterCodec) -> None:
         large = len(reply.body) > _LARGE
@@ -222,58 +215,11 @@ class Neighbors:
         link.failures += 1
         link.retry_at = self._clock() + pause * (0.5 + 0.5 * self._jitter())
 
-    def _url(self, neighbor: Neighbor, query: Query, wait_s: float) -> str:
-        url = f"{neighbor.url}/v1/parameters?precision={self._precision}"
+    def _target(self, query: Query, wait_s: float) -> str:
+        target = f"/v1/parameters?precision={self._precision}"
         if query.round is not None:
-            url += f"&epoch={query.epoch}&round={query.round}&wait_s={wait_s:g}"
-        return url
-
-
-class HttpFetch:
-    """Fetches over one pool of kept-alive connections."""
-
-    def __init__(self) -> None:
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=60)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            timeout=aiohttp.ClientTimeout(total=None),  # every call has a deadline where it is made
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=("User-Agent", "Accept-Encoding"),
-        )
-
-    async def __call__(self, url: str, headers: dict[str, str], limit: int) -> Reply:
-        """GET, no redirects followed."""
-        try:
-            async with self._session.get(URL(url, encoded=True), headers=headers, allow_redirects=False) as response:
-                if response.status != 200:
-                    return Reply(response.status, None, await response.content.read(_PROBLEM_LIMIT))
-                return Reply(200, response.headers.get("ETag"), await _read(response, limit))
-        except aiohttp.ClientPayloadError:
-            raise WireError("truncated", "the answer broke off") from None
-        except (aiohttp.ClientError, OSError) as fault:
-            raise PeerError(f"it cannot be reached: {fault}") from None
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._session.close()
-
-
-async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body, no more than `limit` bytes of it; of an answer that is longer, as little as possible."""
-    length = response.content_length
-    if length is not None and length <= limit:
-        return await response.read()
-    body = b""
-    while length is None and (piece := await response.content.readany()):
-        body += piece
-        if len(body) > limit:
-            break
-    else:
-        if length is None:
-            return body
-    response.close()
-    raise WireError("oversized", f"the answer is longer than {limit} bytes, and no message of this model is")
+            target += f"&epoch={query.epoch}&round={query.round}&wait_s={wait_s:g}"
+        return target
 
 
 def describe(link: Link, now: float, stale_after_s: float) -> dict[str, Any]:

@@ -70,6 +70,14 @@ class Counters:
 
 
 @dataclass
+class _Draft:
+    """What the log will say of itself once the transaction under way is committed."""
+
+    collected: int
+    ended: bool
+
+
+@dataclass
 class ObservationLog:
     """Appends and reads; several appends share one transaction, and so one wait for the disk."""
 
@@ -79,6 +87,7 @@ class ObservationLog:
     counters: Counters
     intake: Intake
     ended: bool = field(init=False)
+    _draft: _Draft = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         with self.database.reading() as connection:
@@ -93,18 +102,16 @@ class ObservationLog:
         """
         results: list[tuple[StoredBatch | None, DelboError | None]] = []
         with self.database.lock:
-            collected, ended = self.counters.collected, self.ended
-            try:
-                with self.database.transaction() as connection:
-                    for observations, mark in requests:
-                        try:
-                            results.append((self._append(connection, observations, mark), None))
-                        except DelboError as fault:
-                            results.append((None, fault))
-                    connection.execute("UPDATE counters SET collected = ?", (self.counters.collected,))
-            except BaseException:
-                self.counters.collected, self.ended = collected, ended
-                raise
+            # A round that runs meanwhile must not see what is not on disk yet, and might never be.
+            self._draft = _Draft(self.counters.collected, self.ended)
+            with self.database.transaction() as connection:
+                for observations, mark in requests:
+                    try:
+                        results.append((self._append(connection, observations, mark), None))
+                    except DelboError as fault:
+                        results.append((None, fault))
+                connection.execute("UPDATE counters SET collected = ?", (self._draft.collected,))
+            self.counters.collected, self.ended = self._draft.collected, self._draft.ended
         return results
 
     def read(self, number: int, count: int) -> list[StoredBatch]:
@@ -116,7 +123,8 @@ class ObservationLog:
             for row in rows:
                 if row[0] >= number + count:
                     break
-                batches.append(self._batch(row))
+                if row[0] + row[1] > number:
+                    batches.append(self._batch(row))
             rows.close()
         return batches
 
@@ -152,11 +160,11 @@ class ObservationLog:
         if row is None or mark is not None or bool(ended) != observations.end:
             connection.execute("REPLACE INTO clients VALUES (?, ?, ?)", (client, expected, observations.end))
         if row is None or bool(ended) != observations.end:
-            self.ended = _all_ended(connection)
+            self._draft.ended = _all_ended(connection)
         return self._insert(connection, observations)
 
     def _insert(self, connection: sqlite3.Connection, observations: Observations) -> StoredBatch:
-        first, count, slots = self.counters.collected, len(observations), None
+        first, count, slots = self._draft.collected, len(observations), None
         x, y = observations.x, observations.y
         if self.intake.replay and first + count > self.intake.limit:
             slots = replay_slots(self.intake.seed, first, count, self.intake.limit)
@@ -168,7 +176,7 @@ class ObservationLog:
                 "INSERT INTO observations VALUES (?, ?, ?, ?, ?)",
                 (first, count, x.astype("<f8", copy=False).tobytes(), y.astype("<f8", copy=False).tobytes(), blob),
             )
-            self.counters.collected += count
+            self._draft.collected += count
         return StoredBatch(first, count, x, y, slots)
 
     def _check_room(self, count: int) -> None:
@@ -177,7 +185,7 @@ class ObservationLog:
             return
         if count > limit:
             raise BatchTooLargeError(f"{count} observations at once are more than the inbox holds, {limit}")
-        backlog = self.counters.collected - self.counters.applied
+        backlog = self._draft.collected - self.counters.applied
         if backlog + count > limit:
             raise BacklogFullError(f"{backlog} observations wait to be applied, of at most {limit}: try again later")
 
@@ -219,7 +227,7 @@ def _compare(connection: sqlite3.Connection, mark: Mark, digests: list[bytes]) -
     kept = connection.execute(
         "SELECT sequence, digest FROM marks WHERE client = ? AND sequence BETWEEN ? AND ?",
         (mark.client, mark.sequence, mark.sequence + len(digests) - 1),
-    )
+    ).fetchall()  # a cursor half read, and kept alive by the error below, would hold its transaction open
     for sequence, digest in kept:
         if digests[sequence - mark.sequence] not in (digest, b""):
             raise MarkConflictError(f"client {mark.client} has already sent other observations as sequence {sequence}")

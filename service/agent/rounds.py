@@ -8,9 +8,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Literal
 
 from service.agent.configuration import Configuration
@@ -20,6 +19,7 @@ from service.agent.neighbors import Neighbors
 from service.agent.publication import Publication, Snapshot
 from service.agent.store import Store
 from service.agent.summary import RoundSummary
+from service.agent.worker import Worker
 from service.errors import DelboError, NoModelError, NotPausedError, StoppingError, StorageError
 from service.wire.parameters import ParameterMessage
 
@@ -73,7 +73,7 @@ class Rounds:
         self._preparing: asyncio.Task[Prepared] | None = None
         self._steps: _Steps | None = None
         self._stepping = asyncio.Lock()
-        self._executor = ThreadPoolExecutor(1, "rounds")
+        self._worker = Worker("rounds")
         self._begun_at = float("-inf")
         self._retry_at = float("-inf")
         self._failures = 0
@@ -132,7 +132,7 @@ class Rounds:
         finally:
             if self._steps is not None:
                 self._steps.done.set()
-            self._executor.shutdown()
+            self._worker.close()
 
     def waits_for(self) -> list[str]:
         """The neighbors that a lockstep round still needs."""
@@ -209,8 +209,7 @@ class Rounds:
                 return
             self.phase = "computing"
             try:
-                loop = asyncio.get_running_loop()
-                snapshot, summary = await loop.run_in_executor(self._executor, self._compute, prepared)
+                snapshot, summary = await self._worker.run(self._compute, prepared)
             except StorageError as fault:
                 self._back_off(fault)
                 return
@@ -239,7 +238,7 @@ class Rounds:
         configuration, before = prepared.configuration, prepared.before
         model = before.model
         begun_at = time.perf_counter()
-        counters = replace(self._store.counters)
+        counters = copy(self._store.counters)
         schedule = configuration.schedule
         taken = prepared.inbox.take(schedule.observations_per_round, counters.rounds)
         computed = model.compute(before.state, prepared.answers, configuration.neighbors, schedule, taken.x, taken.y)
@@ -251,7 +250,7 @@ class Rounds:
         summary = RoundSummary(
             epoch=state.epoch,
             round=state.round,
-            finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            finished_at=round(time.time(), 3),
             observations=computed.info.observations,
             uncovered=computed.info.uncovered,
             mixed=computed.combined.mixed,

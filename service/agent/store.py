@@ -1,5 +1,7 @@
 """What an agent keeps on disk: its documents, its committed rounds with their history, and how far it is."""
 
+import sqlite3
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,9 @@ class Store:
         self.history_limit = history_limit
         with self.database.reading() as connection:
             self.counters = Counters(*connection.execute("SELECT * FROM counters").fetchone())
+            self._kept = deque(
+                connection.execute("SELECT place, epoch, round FROM rounds ORDER BY epoch, round").fetchall()
+            )
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -47,12 +52,12 @@ class Store:
         with self.database.reading() as connection:
             return dict(connection.execute("SELECT kind, body FROM documents").fetchall())
 
-    def put_document(self, kind: Kind, body: str, kept: KeptRound | None = None) -> None:
+    def put_document(self, kind: Kind, body: str, kept: KeptRound | None = None, history: int = 1) -> None:
         """A document comes into force; with it, the state that a first model or a new epoch starts from."""
         with self.database.transaction() as connection:
             connection.execute("REPLACE INTO documents VALUES (?, ?)", (kind, body))
-            if kept is not None:
-                connection.execute(_INSERT_ROUND, (kept.epoch, kept.round, kept.message))
+            names = self._kept if kept is None else self._keep(connection, kept, history)
+        self._kept = names
 
     def commit_round(
         self, kept: KeptRound, history: int, summary: RoundSummary, counters: Counters, obsolete_before: int | None
@@ -62,8 +67,7 @@ class Store:
         obsolete_before: batches of observations that begin earlier are applied, and can go.
         """
         with self.database.transaction() as connection:
-            cursor = connection.execute(_INSERT_ROUND, (kept.epoch, kept.round, kept.message))
-            connection.execute("DELETE FROM rounds WHERE number <= ?", ((cursor.lastrowid or 0) - history,))
+            names = self._keep(connection, kept, history)
             connection.execute("INSERT INTO history VALUES (?, ?)", (counters.rounds, msgspec.msgpack.encode(summary)))
             connection.execute(
                 "UPDATE counters SET rounds = ?, applied = ?, uncovered = ?",
@@ -73,26 +77,25 @@ class Store:
                 connection.execute("DELETE FROM observations WHERE first < ?", (obsolete_before,))
             if counters.rounds % _PRUNE_EVERY == 0:
                 connection.execute("DELETE FROM history WHERE number <= ?", (counters.rounds - self.history_limit,))
+        self._kept = names
         self.counters.rounds, self.counters.applied = counters.rounds, counters.applied
         self.counters.uncovered = counters.uncovered
 
     def kept_names(self) -> list[tuple[int, int]]:
         """(epoch, round) of all rounds that are kept, oldest first."""
-        with self.database.reading() as connection:
-            return connection.execute("SELECT epoch, round FROM rounds ORDER BY number").fetchall()
+        return [(epoch, number) for _, epoch, number in self._kept]
 
     def newest_round(self) -> KeptRound | None:
         """The last committed round."""
         with self.database.reading() as connection:
-            row = connection.execute("SELECT epoch, round, message FROM rounds ORDER BY number DESC").fetchone()
+            row = connection.execute(_NEWEST_ROUND).fetchone()
         return None if row is None else KeptRound(*row)
 
     def kept_round(self, epoch: int, round_number: int) -> KeptRound | None:
         """One kept round."""
         with self.database.reading() as connection:
             row = connection.execute(
-                "SELECT epoch, round, message FROM rounds WHERE epoch = ? AND round = ? ORDER BY number DESC",
-                (epoch, round_number),
+                "SELECT epoch, round, message FROM rounds WHERE epoch = ? AND round = ?", (epoch, round_number)
             ).fetchone()
         return None if row is None else KeptRound(*row)
 
@@ -104,9 +107,23 @@ class Store:
             ).fetchall()
         return [msgspec.msgpack.decode(summary, type=RoundSummary) for (summary,) in rows][::-1]
 
+    def _keep(self, connection: sqlite3.Connection, kept: KeptRound, history: int) -> deque[tuple[int, int, int]]:
+        """Write the round where the oldest was: in the same place, and of the same size, SQLite changes few pages."""
+        names = self._kept.copy()
+        while len(names) > history:
+            connection.execute("DELETE FROM rounds WHERE place = ?", (names.popleft()[0],))
+        place = names.popleft()[0] if len(names) == history else max((used for used, _, _ in names), default=-1) + 1
+        values = (kept.epoch, kept.round, kept.message, place)
+        if connection.execute(_UPDATE_ROUND, values).rowcount == 0:
+            connection.execute(_INSERT_ROUND, values)
+        names.append((place, kept.epoch, kept.round))
+        return names
+
     def close(self) -> None:
         """Close the file."""
         self.database.close()
 
 
-_INSERT_ROUND = "INSERT INTO rounds (epoch, round, message) VALUES (?, ?, ?)"
+_NEWEST_ROUND = "SELECT epoch, round, message FROM rounds ORDER BY epoch DESC, round DESC LIMIT 1"
+_UPDATE_ROUND = "UPDATE rounds SET epoch = ?, round = ?, message = ? WHERE place = ?"
+_INSERT_ROUND = "INSERT INTO rounds (epoch, round, message, place) VALUES (?, ?, ?, ?)"

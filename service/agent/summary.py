@@ -8,7 +8,7 @@ class RoundSummary(msgspec.Struct, frozen=True):
 
     epoch: int
     round: int
-    finished_at: str
+    finished_at: float  # seconds since 1970
     observations: int
     uncovered: int
     mixed: tuple[str, ...]  # the neighbors whose parameters entered

@@ -1,7 +1,7 @@
 """The application: two bare routes in front, FastAPI behind, and problems for everything that goes wrong."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -58,7 +58,8 @@ class Application:
         if endpoint is None:
             method = self._bare_paths.get(scope["path"])
             if method is not None:
-                await send_problem(send, ProblemError("method-not-allowed", f"it should be {method}"))
+                fault = ProblemError("method-not-allowed", f"it should be {method}")
+                await send_problem(send, fault, more=[(b"allow", method.encode())])
                 return
             await self._behind(scope, receive, send)
             return
@@ -94,7 +95,11 @@ def _fastapi(agent: Agent, body_limit: int) -> FastAPI:
 
     async def on_http(request: Request, fault: Exception) -> Response:
         slug = "method-not-allowed" if getattr(fault, "status_code", 404) == 405 else "not-found"
-        return _response(ProblemError(slug, f"{request.method} {request.url.path}: see /docs for what there is"))
+        problem = ProblemError(slug, f"{request.method} {request.url.path}: see /docs for what there is")
+        return _response(problem, getattr(fault, "headers", None))  # which methods are allowed
+
+    async def on_gone(request: Request, fault: Exception) -> Response:  # noqa: ARG001
+        return _response(ProblemError("incomplete-body", "the connection was closed before the body was complete"))
 
     async def on_anything(request: Request, fault: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
@@ -104,6 +109,7 @@ def _fastapi(agent: Agent, body_limit: int) -> FastAPI:
         app.add_exception_handler(kind, on_problem)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(ClientGoneError, on_gone)
     app.add_exception_handler(Exception, on_anything)
     return app
 
@@ -113,7 +119,9 @@ def _first_fault(fault: Exception) -> str:
     return f"{'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', 'wrong')}"
 
 
-def _response(fault: Exception) -> Response:
+def _response(fault: Exception, more: Mapping[str, str] | None = None) -> Response:
     kind, document = document_of(fault)
-    headers = {key.decode(): value.decode() for key, value in headers_of(kind)}
+    headers = {key.decode(): value.decode() for key, value in headers_of(kind)} | dict(more or {})
+    if _leaves_body_unread(fault):
+        headers["connection"] = "close"
     return Response(msgspec.json.encode(document), kind.status, headers)

@@ -12,7 +12,7 @@ from service.agent.observation_log import Mark
 from service.api import bodies
 from service.api.messages import Message, Receive, Scope, Send, header, media_type, send_response
 from service.api.problems import ProblemError, document_of, send_problem
-from service.errors import DelboError, StoppingError
+from service.errors import BacklogFullError, BatchTooLargeError, DelboError, StoppingError
 from service.wire.configuration import check_name
 from service.wire.observations import ObservationReader, Observations
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
@@ -116,13 +116,33 @@ class _Stream:
             raise _at(numbered[0][0], ProblemError("invalid-observations", "nothing may come after the end"))
         observations, fault = reader.from_lines([text for _, text in numbered])
         if len(observations) or observations.end:
-            mark = None if self._client is None else Mark(self._client, self._sequence + self._marks, by_line=True)
-            await self._agent.accept(observations, mark, patience_s=_PATIENCE_S)
-            self._stored += len(observations)
-            self._marks += len(observations) + observations.end
-            self._ended = observations.end
+            await self._store(observations)
         if fault is not None:
             raise _at(numbered[len(observations) + observations.end][0], fault)
+
+    async def _store(self, observations: Observations) -> None:
+        """All at once, or, if the inbox has no room for that, in parts: a full inbox holds a stream up, no more."""
+        try:
+            await self._accept(observations, patience_s=0.0)
+        except (BacklogFullError, BatchTooLargeError):
+            begin, rows = 0, len(observations)
+            while begin < rows or (observations.end and not self._ended):
+                end = begin + max(1, self._room())
+                is_end = observations.end and end >= rows
+                part = Observations(observations.x[begin:end], observations.y[begin:end], is_end)
+                await self._accept(part, _PATIENCE_S)
+                begin = end
+
+    async def _accept(self, observations: Observations, patience_s: float) -> None:
+        mark = None if self._client is None else Mark(self._client, self._sequence + self._marks, by_line=True)
+        await self._agent.accept(observations, mark, patience_s)
+        self._stored += len(observations)
+        self._marks += len(observations) + observations.end
+        self._ended = observations.end
+
+    def _room(self) -> int:
+        inbox = self._agent.inbox
+        return inbox.log.intake.limit - inbox.available
 
     async def _answer(self, send: Send) -> None:
         answer = _acknowledged(self._stored, self._client, self._sequence + self._marks)

@@ -38,6 +38,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = document.setdefault("components", {}).setdefault("schemas", {})
         components |= {**_schemas, "Problem": _PROBLEM_SCHEMA}
+        for operation in (one for methods in document["paths"].values() for one in methods.values()):
+            operation["responses"].pop("422", None)  # FastAPI's own answer; here it is a problem like any other
         document["paths"]["/v1/parameters"] = {"get": _PARAMETERS}
         document["paths"]["/v1/observations"] = {"post": _OBSERVATIONS}
         app.openapi_schema = document

@@ -1,7 +1,6 @@
 """`GET /v1/parameters`, bare ASGI: this is what peers ask for all the time."""
 
 from typing import Any, cast, get_args
-from urllib.parse import parse_qsl
 
 from service.agent.agent import Agent
 from service.agent.store import KeptRound
@@ -37,7 +36,7 @@ class ParametersEndpoint:
 
 
 def _query(query: bytes) -> tuple[int | None, int | None, float, Precision]:
-    values: dict[str, Any] = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+    values: dict[str, Any] = dict(pair.partition("=")[::2] for pair in query.decode("latin-1").split("&") if pair)
     unknown = [name for name in values if name not in _KNOWN]
     if unknown:
         raise ProblemError("invalid-query", f"{unknown[0][:40]!r} is not known here: {', '.join(_KNOWN)} are")

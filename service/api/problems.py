@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service import errors
-from service.api.messages import Send, send_response
+from service.api.messages import Headers, Send, send_response
 from service.wire.problems import PROBLEM_TYPE, ROUND_GONE, ROUND_UNKNOWN, problem_type
 
 
@@ -108,10 +108,10 @@ def headers_of(kind: Kind) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-async def send_problem(send: Send, fault: Exception, close: bool = False) -> None:
-    """Answer with the problem; `close`: the rest of the body was not read, so the connection cannot go on."""
+async def send_problem(send: Send, fault: Exception, close: bool = False, more: Headers | None = None) -> None:
+    """Answer with the problem, and `more` headers; `close`: of the body not all was read, so the connection ends."""
     kind, document = document_of(fault)
-    headers = headers_of(kind)
+    headers = [*headers_of(kind), *(more or [])]
     if close:
         headers.append((b"connection", b"close"))
     await send_response(send, kind.status, headers, msgspec.json.encode(document))

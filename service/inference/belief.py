@@ -33,7 +33,7 @@ class Evidence:
         object.__setattr__(self, "shift", frozen(self.shift))
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        _check_alike(self, other)
+        check_alike(self, other)
         return Evidence(owned(self.information + other.information), owned(self.shift + other.shift))
 
     def __mul__(self, factor: float) -> "Evidence":
@@ -85,12 +85,12 @@ class Belief(ABC):
 
     def minus(self, other: "Belief") -> Evidence:
         """The evidence that leads from the other belief to this one."""
-        _check_alike(self, other)
+        check_alike(self, other)
         return Evidence(owned(self.information - other.information), owned(self.shift - other.shift))
 
     def plus(self, evidence: Evidence) -> Self:
         """This belief with evidence added."""
-        _check_alike(self, evidence)
+        check_alike(self, evidence)
         return type(self)(self.information + evidence.information, self.shift + evidence.shift)
 
     @property
@@ -243,7 +243,7 @@ class FullGaussian(Belief):
         return np.diag(diagonal)
 
 
-def _check_alike(one: Belief | Evidence, other: Belief | Evidence) -> None:
+def check_alike(one: Belief | Evidence, other: Belief | Evidence) -> None:
     """Refuse two things of different sizes or families, which arithmetic would otherwise stretch to fit."""
     if one.information.shape != other.information.shape or one.shift.shape != other.shift.shape:
         raise NumericalError(

@@ -6,6 +6,7 @@ The diagonal family keeps the diagonal, and steps the mean in one of two ways (L
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -77,9 +78,16 @@ def condition_stack(
             if begin < end:
                 rows, own = activations.rows(begin, end), y[begin:end]
                 _condition_one(stack, agent, rows, own, likelihood, likelihood_weight, diagonal_step)
-    missed = np.concatenate(([0], np.cumsum(~activations.covered)))
-    counts = zip(np.diff(agent_starts).tolist(), np.diff(missed[agent_starts]).tolist(), strict=True)
-    return [ConditioningInfo(count, count - uncovered, uncovered) for count, uncovered in counts]
+    return _counted(activations, agent_starts.tolist())
+
+
+def _counted(activations: Activations, agent_starts: list[int]) -> list[ConditioningInfo]:
+    counts = [end - begin for begin, end in pairwise(agent_starts)]
+    if activations.is_dense:
+        return [ConditioningInfo(count, count, 0) for count in counts]
+    missed = np.concatenate(([0], np.cumsum(~activations.covered)))[agent_starts].tolist()
+    uncovered = [end - begin for begin, end in pairwise(missed)]
+    return [ConditioningInfo(count, count - lost, lost) for count, lost in zip(counts, uncovered, strict=True)]
 
 
 def _condition_diagonals(
@@ -255,7 +263,8 @@ def _check(
         raise DataError(
             f"{len(stack)} beliefs, {len(likelihoods)} likelihoods and {len(agent_starts) - 1} batches differ"
         )
-    if agent_starts[0] != 0 or agent_starts[-1] != len(activations) or (np.diff(agent_starts) < 0).any():
+    starts = agent_starts.tolist()
+    if starts[0] != 0 or starts[-1] != len(activations) or any(begin > end for begin, end in pairwise(starts)):
         raise DataError(f"the agents' batches must cover the {len(activations)} rows of activations")
     outputs = {likelihood.outputs for likelihood in likelihoods}
     expected = [count * activations.feature_count for count in outputs]

@@ -34,7 +34,9 @@ class Features(ABC):
     def activate(self, points: Any) -> Activations:
         """Phi_x of each point; the constant is feature 0 and always active."""
         x = as_points(points, self.dimension)
-        pieces = max(1, -(-len(x) // self._rows_at_once))
+        if len(x) <= self._rows_at_once:
+            return self._activate(x)
+        pieces = -(-len(x) // self._rows_at_once)
         return concatenate([self._activate(piece) for piece in np.array_split(x, pieces)])
 
     @property

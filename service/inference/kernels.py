@@ -403,3 +403,13 @@ def unpack_triangle(packed, matrix):
             matrix[i, j] = packed[place]
             matrix[j, i] = packed[place]
             place += 1
+
+
+@njit(types.boolean(_floats, _floats, _floats), **{**_OPTIONS, "nogil": False})  # so short that handing over costs more
+def is_diagonal_belief(prior, information, shift):
+    """Whether prior + information is positive and finite everywhere, and shift finite: one pass over a message."""
+    for k in range(information.size):
+        total = prior[k] + information[k]
+        if not (total > 0.0 and total < math.inf and abs(shift[k]) < math.inf):
+            return False
+    return True

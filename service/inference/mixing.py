@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from service.errors import TopologyError
-from service.inference.arrays import FloatArray, as_floats
-from service.inference.belief import Belief, Evidence
+from service.inference.arrays import FloatArray, as_floats, owned
+from service.inference.belief import Belief, Evidence, check_alike
 from service.inference.stack import BeliefStack
 
 SUM_TOLERANCE = 1e-9
@@ -30,10 +30,12 @@ def mix_evidence(evidences: Sequence[Evidence], mixing_weights: Any) -> Evidence
     sum_j A_j (Omega_0 + E_j) = Omega_0 + sum_j A_j E_j,  and the same for the shifts.
     """
     row = check_mixing_row(mixing_weights, len(evidences))
-    mixed = evidences[0] * float(row[0])
-    for evidence, weight in zip(evidences[1:], row[1:].tolist(), strict=True):
-        mixed = mixed + evidence * weight
-    return mixed
+    information, shift = evidences[0].information * row[0], evidences[0].shift * row[0]
+    for evidence, weight in zip(evidences[1:], row[1:], strict=True):
+        check_alike(evidences[0], evidence)
+        information += evidence.information * weight
+        shift += evidence.shift * weight
+    return Evidence(owned(information), owned(shift))
 
 
 def check_mixing_row(mixing_weights: Any, count: int) -> FloatArray:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from service.errors import SettingError
 from service.inference.activations import Activations
 from service.inference.arrays import FloatArray, StartArray
-from service.inference.belief import Belief, Evidence
+from service.inference.belief import Belief, Evidence, check_alike
 from service.inference.conditioning import ConditioningInfo, DiagonalStep, condition, condition_stack
 from service.inference.likelihood import Likelihood
 from service.inference.mixing import mix, mix_stack
@@ -64,10 +64,9 @@ def advance(
 
 
 class Observed(NamedTuple):
-    """An agent's evidence after a round, the part of it that its batch added, and what became of the batch."""
+    """An agent's evidence after a round, and what became of its batch."""
 
     evidence: Evidence
-    added: Evidence
     info: ConditioningInfo
 
 
@@ -80,9 +79,14 @@ def observe(
     """
     faded = mixed if rule.forgetting == 1 else mixed * rule.forgetting
     prior = rule.prior
-    belief = type(prior).computed(prior.information + faded.information, prior.shift + faded.shift)
-    added, info = condition(belief, activations, targets, likelihood, rule.likelihood_weight, rule.diagonal_step)[1:]
-    return Observed(faded + added, added, info)
+    check_alike(prior, faded)
+    stack = BeliefStack(type(prior), (prior.information + faded.information)[None], (prior.shift + faded.shift)[None])
+    starts = np.array([0, len(activations)])
+    infos = condition_stack(
+        stack, activations, targets, starts, [likelihood], rule.likelihood_weight, rule.diagonal_step
+    )
+    after = type(prior).computed(stack.information[0], stack.shift[0])
+    return Observed(after.minus(prior), infos[0])
 
 
 def advance_network(

@@ -12,6 +12,7 @@ from service.inference.arrays import FloatArray
 Precision = Literal["float64", "float32"]
 
 _TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|u1")}
+_LONGEST = 2**40
 PRECISION_TYPES: dict[Precision, str] = {"float64": "<f8", "float32": "<f4"}
 
 
@@ -25,10 +26,13 @@ class WireArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def to_wire(array: npt.NDArray[Any], dtype: str = "<f8") -> WireArray:
     """An array to send; a view of its memory where no conversion is needed."""
-    with np.errstate(over="ignore"):  # what does not fit float32 becomes infinite, and is refused here
-        converted = np.ascontiguousarray(array, dtype=_TYPES[dtype])
-    if dtype == "<f4" and not np.isfinite(converted).all():
-        raise WireError("precision", "the numbers do not fit float32: ask for float64")
+    if dtype == "<f8":
+        converted = np.ascontiguousarray(array, dtype=np.float64)
+    else:
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused here
+            converted = np.ascontiguousarray(array, dtype=_TYPES[dtype])
+        if not np.isfinite(converted).all():
+            raise WireError("precision", "the numbers do not fit float32: ask for float64")
     return WireArray(dtype, array.shape, converted.reshape(-1).view(np.uint8).data)
 
 
@@ -46,4 +50,6 @@ def from_wire(name: str, array: WireArray, shape: tuple[int, ...] | None = None)
         expected *= length
     if len(array.data) != expected:
         raise WireError("size", f"{name} has {len(array.data)} bytes: its type and shape need {expected}")
+    if max(array.shape, default=0) > _LONGEST:  # then another is 0: there are no numbers, and numpy refuses the shape
+        raise WireError("shape", f"{name} has shape {list(array.shape)}: that is too long")
     return np.frombuffer(array.data, kind).reshape(array.shape).astype(np.float64)

@@ -35,10 +35,16 @@ def check_name(name: str) -> str:
 def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = (
+            url.isprintable()
+            and " " not in url
+            and parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
     except ValueError:
         usable = False
-    if not usable or parts.query or parts.fragment or len(url) > 2000:
+    if not usable or parts.query or parts.fragment or len(url) > 2000 or not url.isprintable() or " " in url:
         raise ValueError("a url is like http://10.0.0.7:8001")
     return url.rstrip("/")
 

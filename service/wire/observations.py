@@ -93,7 +93,12 @@ class ObservationReader:
             x, y = bytes(read.x), bytes(read.y)
             if not (x and y):
                 return self._end(bool(x or y), read.end)
-            return self._checked(*_columns(x, y, self.likelihood.is_vector), read.end)
+            points, targets = _columns(x, y, self.likelihood.is_vector)
+            if not points and not targets:
+                return self._end(False, read.end)
+            return self._checked(points, targets, read.end)
+        except RecursionError:
+            raise DataError("the observations are not as they should be: lists in lists in lists") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
             raise _translated(fault, "json") from None
 
@@ -134,7 +139,7 @@ class ObservationReader:
             read = [_line.decode(line) for line in lines]
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
             raise _translated(fault, "json") from None
-        end = read[-1].end
+        end = bool(read) and read[-1].end
         if any(one.end for one in read[:-1]):
             raise DataError("nothing may come after the line that ends the stream")
         if end:

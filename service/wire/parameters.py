@@ -150,6 +150,12 @@ class ParameterCodec:
             raise WireError("dtype", f"parameters are <f8 or <f4, not {part.information.dtype[:20]!r}")
         information = from_wire("information", part.information, (self.numbers - d,))
         shift = from_wire("shift", part.shift, (d,))
+        return Part(part.origin, part.sequence, part.block, self._checked(information, shift))
+
+    def _checked(self, information: FloatArray, shift: FloatArray) -> Evidence:
+        """The evidence, if prior + evidence is a belief."""
+        if not self._full and kernels.is_diagonal_belief(self.prior.information, information, shift):
+            return Evidence(owned(information), owned(shift))
         if not (np.isfinite(information).all() and np.isfinite(shift).all()):
             raise WireError("not-finite", "the message holds numbers that are not finite")
         evidence = Evidence(owned(self._unpacked(information)), owned(shift))
@@ -157,7 +163,7 @@ class ParameterCodec:
             self.prior.plus(evidence)
         except NumericalError as fault:
             raise WireError("not-positive-definite", f"the message is no belief: {fault}") from None
-        return Part(part.origin, part.sequence, part.block, evidence)
+        return evidence
 
     def _packed(self, information: FloatArray) -> FloatArray:
         if not self._full:

@@ -27,6 +27,6 @@ def problem_slug(body: bytes) -> str | None:
     """The short name of the problem in an answer's body, if it is one of ours."""
     try:
         kind = _decoder.decode(body).type
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return kind.removeprefix(_PREFIX) if kind.startswith(_PREFIX) else None

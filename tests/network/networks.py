@@ -1,6 +1,6 @@
 """Networks of real agents, and the simulation that they must equal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,8 +73,12 @@ class Network:
 
     def schedule(self, revision: int = 1, **fields: Any) -> None:
         """The same schedule for all."""
-        for agent in self.agents:
-            agent.put("schedule", {"revision": revision, "period_s": 0, **fields})
+        self.schedule_some(range(len(self.agents)), revision, **fields)
+
+    def schedule_some(self, indices: Iterable[int], revision: int, **fields: Any) -> None:
+        """A schedule for these."""
+        for index in indices:
+            self.agents[index].put("schedule", {"revision": revision, "period_s": 0, **fields})
 
     def stream(self) -> None:
         """Post every agent's data, and end the streams."""
@@ -147,7 +151,9 @@ def make_data(seed: int, agents: int, count: int, likelihoods: Sequence[dict[str
 def make_network(
     agents: Agents, count: int, family: str, likelihoods: Sequence[dict[str, Any]], observations: int, seed: int = 0
 ) -> Network:
-    """Start agents a1, a2, ... and prepare their data; `likelihoods` are dealt out in turn, the first is the model's."""
+    """Start agents a1, a2, ... and prepare their data; likelihoods are dealt out in turn, the first is the model's."""
     own = [likelihoods[index % len(likelihoods)] for index in range(count)]
-    started = [agents(f"a{index + 1}") for index in range(count)]
+    started = [agents(f"a{index + 1}", wait=False) for index in range(count)]
+    for agent in started:
+        agent.wait_ready()
     return Network(started, model_of(family, likelihoods[0]), own, make_data(seed, count, observations, own))

@@ -21,7 +21,7 @@ ROUNDS, BATCH = 200, 3
 def digraph(kind: str) -> Topology:
     """Five agents on a directed ring, or on a directed graph that is not symmetric."""
     ring = [(index, (index + 1) % 5) for index in range(5)]
-    return Topology(5, tuple(ring if kind == "ring" else [*ring, (0, 2), (3, 1), (4, 2)]))
+    return Topology(5, frozenset(ring if kind == "ring" else [*ring, (0, 2), (3, 1), (4, 2)]))
 
 
 @pytest.mark.parametrize(
