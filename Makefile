@@ -10,16 +10,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench install install-dev browser lock clean
+.PHONY: help demo test test-faults check format bench install install-dev browser lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: install  ## four simulated agents learn one map of a building together; plots in runs/demo
 	$(BIN)/delbo demo --out $(DEMO)
 
 test: install-dev browser  ## run the tests
 	$(BIN)/python -m pytest
+
+test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links; takes a quarter of an hour
+	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/network
 
 check: install-dev  ## lint, formatting, types, layers
 	$(BIN)/ruff check .

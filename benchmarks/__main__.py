@@ -15,7 +15,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import diagonal, full, lattice, memory, network, raster
+from benchmarks import (
+    agent_ingest,
+    agent_process,
+    agent_rounds,
+    diagonal,
+    full,
+    lattice,
+    memory,
+    network,
+    raster,
+)
 from benchmarks.machine import commit, machine
 from benchmarks.measure import Result, UnavailableError
 
@@ -26,6 +36,9 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "raster": raster.run,
     "memory": memory.run,
     "network": network.run,
+    "agent-rounds": agent_rounds.run,
+    "agent-ingest": agent_ingest.run,
+    "agent-process": agent_process.run,
 }
 
 

@@ -79,7 +79,7 @@ def _bare() -> tuple[int, float]:
     ports = [free_port() for _ in range(4)]
     peers = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.bare_peer"]
+            [sys.executable, "-m", "benchmarks.bare_http"]
             + [str(argument) for argument in (ports[k], size, BARE_ROUNDS, ports[k - 1], ports[(k + 1) % 4])],
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -89,10 +89,11 @@ def _bare() -> tuple[int, float]:
         for k in range(4)
     ]
     try:
-        time.sleep(2.0)  # until all are connected
+        for peer in peers:
+            _hear(peer)
         for peer in peers:
             _tell(peer)
-        seconds = [float(peer.stdout.readline()) for peer in peers if peer.stdout]
+        seconds = [float(_hear(peer)) for peer in peers]
         for peer in peers:
             _tell(peer)
         return size, BARE_ROUNDS / max(seconds)
@@ -106,3 +107,7 @@ def _tell(peer: "subprocess.Popen[str]") -> None:
     if peer.stdin:
         peer.stdin.write("\n")
         peer.stdin.flush()
+
+
+def _hear(peer: "subprocess.Popen[str]") -> str:
+    return peer.stdout.readline() if peer.stdout else ""

@@ -59,7 +59,6 @@ _OF_REQUESTS = (
     Kind("incomplete-body", 400, "The body ended before its time"),
     Kind("not-found", 404, "There is nothing here"),
     Kind("method-not-allowed", 405, "This method is not for this address"),
-    Kind("not-acceptable", 406, "The answer cannot be given in that form"),
     Kind("slow-body", 408, "The body took too long to arrive"),
     Kind("body-too-large", 413, "The body is larger than the limit"),
     Kind("line-too-long", 413, "A line is longer than the limit"),

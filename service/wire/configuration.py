@@ -44,7 +44,7 @@ def _check_url(url: str) -> str:
         )
     except ValueError:
         usable = False
-    if not usable or parts.query or parts.fragment or len(url) > 2000 or not url.isprintable() or " " in url:
+    if not usable or parts.query or parts.fragment or len(url) > 2000:
         raise ValueError("a url is like http://10.0.0.7:8001")
     return url.rstrip("/")
 

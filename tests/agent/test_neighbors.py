@@ -160,7 +160,7 @@ def test_back_off_is_spread_by_jitter() -> None:
         loop = asyncio.get_running_loop()
         for jitter, share in ((0.0, 0.5), (1.0, 1.0)):
             peers = Peers({"b": at_once(PeerError("gone"))})
-            neighbors = Neighbors(peers, loop.time, jitter=lambda jitter=jitter: jitter)
+            neighbors = Neighbors(peers, loop.time, jitter=[jitter].pop)
             neighbors.connect([Neighbor(name="b", url="http://b", weight=0.1)], "float64")
             await latest(neighbors)
             assert neighbors.links[0].retry_at - loop.time() == pytest.approx(0.05 * share)

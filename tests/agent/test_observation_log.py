@@ -322,18 +322,18 @@ def test_without_a_mark_the_same_is_stored_as_often_as_it_comes(log: Observation
 
 def test_the_streams_have_ended_when_every_client_has_said_so(store: Store, log: ObservationLog) -> None:
     assert not log.ended  # nobody has begun
-    append_one(log, observations([1]), Mark("a", 0))
-    append_one(log, observations([], end=True), Mark("b", 0))
-    assert not log.ended
-    append_one(log, observations([], end=True), Mark("a", 1))
-    assert log.ended
-    assert open_log(store).ended
-    append_one(log, observations([3]))  # somebody without a name
-    assert not log.ended
-    append_one(log, observations([], end=True))
-    assert log.ended
-    append_one(log, observations([]), Mark("c", 0, by_line=True))  # a stream whose first line was wrong
-    assert log.ended
+    posts: list[tuple[Observations, Mark | None, bool]] = [
+        (observations([1]), Mark("a", 0), False),
+        (observations([], end=True), Mark("b", 0), False),
+        (observations([], end=True), Mark("a", 1), True),
+        (observations([3]), None, False),  # somebody without a name
+        (observations([], end=True), None, True),
+        (observations([]), Mark("c", 0, by_line=True), True),  # a stream whose first line was wrong
+    ]
+    for posted, mark, ended in posts:
+        append_one(log, posted, mark)
+        assert log.ended == ended
+        assert open_log(store).ended == ended
 
 
 def test_of_each_client_only_the_last_thousand_digests_are_on_disk(store: Store) -> None:

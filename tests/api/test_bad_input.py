@@ -128,7 +128,9 @@ def unreadable(method: str, path: str) -> list[Case]:
         case("no JSON at all", 400, "invalid-json", b"", json_type),
         case("msgpack that breaks off", 400, "invalid-msgpack", b"\x81\xa1x", msgpack_type),
         case("a byte that msgpack does not have", 400, "invalid-msgpack", b"\xc1", msgpack_type),
-        case("a type that is not known", 415, "unsupported-media-type", b"{}", {"content-type": "text/csv"}, "text/csv"),
+        case(
+            "a type that is not known", 415, "unsupported-media-type", b"{}", {"content-type": "text/csv"}, "text/csv"
+        ),
         case("no type", 415, "unsupported-media-type", b"{}", {}, JSON),
         case("an encoding that is not known", 415, "unsupported-encoding", b"{}", ZIPPED | {"content-encoding": "br"}),
         case("not gzip", 400, "invalid-encoding", b"{}", ZIPPED),
@@ -192,7 +194,9 @@ OBSERVATIONS = [
     posted("one label of many", 422, "invalid-target", arrays(X, [0] * 9 + [-1]), MSGPACK, says="y[9] is -1"),
     posted("a label of half", 422, "invalid-target", b'{"x": [1, 2], "y": 0.5}'),
     posted("ragged points", 422, "invalid-observations", b'{"x": [[1, 2], [1]], "y": [1, 1]}'),
-    posted("more points than labels", 422, "invalid-observations", b'{"x": [[1, 2], [1, 2]], "y": [1]}', says="2 points"),
+    posted(
+        "more points than labels", 422, "invalid-observations", b'{"x": [[1, 2], [1, 2]], "y": [1]}', says="2 points"
+    ),
     posted("text for a number", 422, "invalid-observations", b'{"x": ["1", 2], "y": 1}'),
     posted("lists in lists in lists", 422, "invalid-observations", b'{"x":' + b"[" * 9_000 + b"]" * 9_000 + b',"y":1}'),
     posted("no label", 422, "invalid-observations", b'{"x": [1, 2]}', says="both x and y"),
@@ -201,10 +205,18 @@ OBSERVATIONS = [
     posted("a key that is not known", 422, "invalid-observations", b'{"x": [1, 2], "y": 1, "z": 3}', says="z"),
     posted("a list", 422, "invalid-observations", b"[1, 2]"),
     posted("lists in msgpack", 422, "invalid-observations", msgspec.msgpack.encode({"x": [[1, 2]], "y": [1]}), MSGPACK),
-    posted("fewer bytes than its shape needs", 422, "invalid-observations", arrays(X, Y).replace(b"\x0a", b"\x0b", 1), MSGPACK),
+    posted(
+        "fewer bytes than its shape needs",
+        422,
+        "invalid-observations",
+        arrays(X, Y).replace(b"\x0a", b"\x0b", 1),
+        MSGPACK,
+    ),
     posted("a dtype that is not known", 422, "invalid-observations", arrays(X, Y).replace(b"<f8", b"<c8"), MSGPACK),
     posted("a mark with another body", 409, "mark-conflict", ONE, query="?client=robot&sequence=0"),
-    posted("a mark with its end added", 409, "mark-conflict", arrays(X, Y, end=True), MSGPACK, "?client=robot&sequence=0"),
+    posted(
+        "a mark with its end added", 409, "mark-conflict", arrays(X, Y, end=True), MSGPACK, "?client=robot&sequence=0"
+    ),
     posted("a gap", 409, "sequence-gap", ONE, query="?client=robot&sequence=3", extra={"expected": 2}),
     posted("a gap in lines", 409, "sequence-gap", ONE, LINES, "?client=robot&sequence=9", extra={"expected": 2}),
     posted("a gap before the first", 409, "sequence-gap", ONE, query="?client=new&sequence=1", extra={"expected": 0}),
@@ -278,7 +290,7 @@ DOCUMENTS = [
     put("an older epoch", "neighbors", 409, "older-epoch", {**weights(0.5, 0.5), "epoch": 2}, "older than 3"),
     put("the same epoch, another body", "neighbors", 409, "revision-taken", {**weights(0.5, 0.5), "epoch": 3}),
     put("a start for an agent with evidence", "neighbors", 409, "not-a-newcomer", weights(0.5, 0.5, start_from="b0")),
-    put("a start from a stranger", "neighbors", 422, "invalid-document", weights(0.5, 0.5, start_from="c"), "start_from"),
+    put("a start from a stranger", "neighbors", 422, "invalid-document", weights(0.5, 0.5, start_from="c"), "start_"),
     put("an older revision", "schedule", 409, "older-revision", {**SCHEDULE, "revision": 1}),
     put("the same revision, another body", "schedule", 409, "revision-taken", {**SCHEDULE, "until_round": 6}),
     put("another source", "schedule", 409, "source-fixed", {**SCHEDULE, "revision": 3, "source": "replay"}, "stream"),
@@ -399,7 +411,7 @@ def test_a_bad_line_is_named_by_its_number_and_those_before_it_are_stored(
     storing: AgentProcess, client: str, line: bytes, status: int, slug: str
 ) -> None:
     before = storing.status()["observations"]["collected"]
-    query, kind = {"client": client, "sequence": 0}, {"content-type": LINES}
+    query, kind = {"client": client, "sequence": "0"}, {"content-type": LINES}
     lines = [*GOOD[:2_000], b"", *GOOD[2_000:], line, *GOOD[:10]]  # a blank line is counted, and is no observation
     answer = storing.http.post("/v1/observations", params=query, content=b"\n".join(lines), headers=kind)
     assert problem(answer) == (status, slug)
@@ -417,7 +429,7 @@ def test_a_bad_line_is_named_by_its_number_and_those_before_it_are_stored(
 def test_nothing_may_follow_the_line_that_ends_a_stream(storing: AgentProcess) -> None:
     before = storing.status()["observations"]["collected"]
     lines = b"\n".join([*GOOD[:7], b'{"end": true}', *GOOD[:3]])
-    query = {"client": "ended", "sequence": 0}
+    query = {"client": "ended", "sequence": "0"}
     answer = storing.http.post("/v1/observations", params=query, content=lines, headers={"content-type": LINES})
     assert problem(answer) == (422, "invalid-observations")
     assert (answer.json()["stored"], answer.json()["line"]) == (7, 9)

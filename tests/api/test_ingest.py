@@ -150,7 +150,7 @@ def test_without_acknowledgements_lines_are_stored_while_more_are_to_come(agent:
 
 def test_a_retry_of_a_half_stored_stream_stores_only_the_rest(agent: AgentProcess) -> None:
     before = collected(agent)
-    mark = {"client": "broke off", "sequence": 0}
+    mark: dict[str, Any] = {"client": "broke off", "sequence": 0}
     with LineStream(agent, **mark) as stream:
         stream.send(lines_of(X[:100], Y[:100]) + b'{"x": [1, ')
         until(lambda: collected(agent) == before + 100)
@@ -204,8 +204,7 @@ def test_clients_that_post_at_once_are_all_stored_once(agent: AgentProcess) -> N
 
     def send(number: int) -> None:
         for sequence in range(5):
-            for _ in range(2):
-                answers.append(agent.post(X[:7], Y[:7], f"thread {number}", sequence).status_code)
+            answers.extend(agent.post(X[:7], Y[:7], f"thread {number}", sequence).status_code for _ in range(2))
 
     threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
     for thread in threads:

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from service import __main__ as program
+from service.agent.store import Store
 from service.errors import DelboError
 from service.server import serve
 from service.settings import Settings
@@ -108,7 +109,7 @@ def test_whoever_waits_for_a_terminated_agent_is_told(agents: Agents) -> None:
         lambda: agent.http.get("/v1/parameters?round=1&wait_s=30"),
         lambda: agent.http.post("/v1/rounds", json={"rounds": 1, "wait_s": 600}),
     ]
-    threads = [threading.Thread(target=lambda ask=ask: answers.append(ask())) for ask in asks]  # type: ignore[misc]
+    threads = [threading.Thread(target=lambda ask=ask: answers.append(ask())) for ask in asks]
     with LineStream(agent, client="streaming", sequence=0) as stream:
         stream.send(lines_of(X, Y))
         for thread in threads:
@@ -301,14 +302,6 @@ def test_a_folder_in_use_is_told_in_one_sentence(running: AgentProcess) -> None:
     assert running.is_ready()
 
 
-def test_a_folder_of_another_agent_is_told_in_one_sentence(agents: Agents) -> None:
-    agent = agents("owner")
-    agent.terminate()
-    finished = run_agent("--name", "thief", "--data-dir", agent.folder, "--port", 0)
-    assert finished.returncode == 1
-    check_one_sentence(finished.stderr, "belongs to agent owner, not thief")
-
-
 def refusal_of(folder: Path, host: str = "127.0.0.1") -> str:
     """Why an agent cannot start there; in this process, as it does not get far."""
     with pytest.raises(DelboError) as refused:
@@ -320,6 +313,11 @@ def refusal_of(folder: Path, host: str = "127.0.0.1") -> str:
 def test_a_host_that_is_not_here_is_told(tmp_path: Path, host: str) -> None:
     assert refusal_of(tmp_path, host).startswith(f"{host}:0 cannot be listened on: ")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_another_agent_is_told(tmp_path: Path) -> None:
+    Store(tmp_path, "owner", history_limit=1).close()
+    assert "belongs to agent owner, not a1" in refusal_of(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "not writable", "not an agent's"])
@@ -351,7 +349,7 @@ def test_of_two_agents_started_at_once_on_one_port_one_is_told(tmp_path: Path) -
         for name in ("a1", "a2")
     ]
     try:
-        loser = until(lambda: next((one for one in both if one.poll() is not None), None))
+        (loser,) = until(lambda: [one for one in both if one.poll() is not None])
         assert loser.returncode == 1
         assert loser.stderr is not None
         check_one_sentence(loser.stderr.read(), "Address already in use")
@@ -378,5 +376,5 @@ def test_the_help_tells_every_option_and_its_variable(delbo: Callable[..., subpr
 def test_an_option_goes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DELBO_PORT", "9001")
     monkeypatch.setenv("DELBO_NAME", "by variable")
-    settings = Settings(port=9002, data_dir=Path("folder"))
+    settings = Settings(port=9002, data_dir=Path("folder"))  # as the program does
     assert (settings.name, settings.port, settings.data_dir) == ("by variable", 9002, Path("folder"))

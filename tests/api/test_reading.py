@@ -35,15 +35,16 @@ def make_rows(count: int) -> tuple[Any, Any]:
 def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     """An agent that has run its rounds and is finished."""
     for start in agent_factory(tmp_path_factory.mktemp("reading")):
-        agent = start(request.param, "--history-limit", HISTORY_LIMIT)
-        agent.put("model", {"revision": 1, "model": model_of(request.param)})
-        assert agent.post(*make_rows(ROUNDS * BATCH - 2), client="robot", end=True).status_code == 200
-        agent.put(
-            "schedule",
-            {"revision": 1, "observations_per_round": BATCH, "period_s": 0, "until_round": ROUNDS},
-        )
-        until(lambda agent=agent: agent.status()["phase"] == "finished")
-        yield agent
+        yield finished(start(request.param, "--history-limit", HISTORY_LIMIT))
+
+
+def finished(agent: AgentProcess) -> AgentProcess:
+    agent.put("model", {"revision": 1, "model": model_of(agent.name)})
+    assert agent.post(*make_rows(ROUNDS * BATCH - 2), client="robot", end=True).status_code == 200
+    schedule = {"observations_per_round": BATCH, "period_s": 0, "until_round": ROUNDS}
+    agent.put("schedule", {"revision": 1, **schedule})
+    until(lambda: agent.status()["phase"] == "finished")
+    return agent
 
 
 def get(agent: AgentProcess, path: str, accept: str = "*/*") -> httpx.Response:
@@ -198,18 +199,14 @@ def test_an_agent_whose_neighbor_keeps_too_few_rounds_is_not_ready(agents: Agent
     neighbors = [{"name": "ahead", "url": ahead.url, "weight": 0.5}]
     behind.put("schedule", {"revision": 1, "when_short": "go", "period_s": 0})
     behind.put("neighbors", {"epoch": 1, "agents": 2, "own_weight": 0.5, "neighbors": neighbors})
-    answer = until(lambda: _unready(behind))
-    assert list(answer.json()["faults"]) == ["round-gone"]
-    assert "ahead" in answer.json()["faults"]["round-gone"]
+    until(lambda: behind.http.get("/v1/readyz").status_code == 503)
+    faults = behind.http.get("/v1/readyz").json()["faults"]
+    assert list(faults) == ["round-gone"]
+    assert "ahead" in faults["round-gone"]
     assert get(behind, "/v1/livez").json() == {"alive": True}
     assert behind.status()["waits_for"] == ["ahead"]
     behind.put("neighbors", {"epoch": 2, "own_weight": 1.0})
     until(lambda: behind.http.get("/v1/readyz").status_code == 200)
-
-
-def _unready(agent: AgentProcess) -> httpx.Response | None:
-    answer = agent.http.get("/v1/readyz")
-    return answer if answer.status_code == 503 else None
 
 
 def test_an_agent_answers_while_it_computes_a_long_round(agents: Agents) -> None:

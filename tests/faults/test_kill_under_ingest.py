@@ -61,7 +61,7 @@ class RetryingClient:
             yield x, np.sin(x[:, 0]) + self._generator.normal(0, 0.5, len(x))
 
     def _post(self, http: httpx.Client, number: int, body: bytes) -> None:
-        mark = {"client": self._name, "sequence": number}
+        mark: dict[str, str | int] = {"client": self._name, "sequence": number}
         while True:
             try:
                 answer = http.post("/v1/observations", params=mark, content=body, headers={"content-type": MEDIA_TYPE})

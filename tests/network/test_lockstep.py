@@ -29,8 +29,8 @@ def digraph(kind: str) -> Topology:
     [
         ("ring", "diagonal", [PROBIT, LOGISTIC]),
         ("digraph", "full", [GAUSSIAN, STUDENT]),
-        ("digraph", "diagonal", [GAUSSIAN, STUDENT]),
-        ("ring", "full", [PROBIT, LOGISTIC]),
+        pytest.param("digraph", "diagonal", [GAUSSIAN, STUDENT], marks=pytest.mark.thorough),
+        pytest.param("ring", "full", [PROBIT, LOGISTIC], marks=pytest.mark.thorough),
     ],
 )
 def test_a_network_in_lockstep_equals_the_simulation(

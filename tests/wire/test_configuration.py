@@ -18,7 +18,12 @@ from service.wire.configuration import (
 )
 from tests.wire.test_model import CENTERS, SMALL, changed
 
-type_of = {"model": ModelDocument, "neighbors": NeighborsDocument, "schedule": ScheduleDocument}
+DocumentType = type[ModelDocument] | type[NeighborsDocument] | type[ScheduleDocument]
+DOCUMENTS: dict[str, DocumentType] = {
+    "model": ModelDocument,
+    "neighbors": NeighborsDocument,
+    "schedule": ScheduleDocument,
+}
 NAN, INFINITY = float("nan"), float("inf")
 VECTOR = {"kind": "gaussian", "precision": [[2.0, 0.5], [0.5, 1.0]]}
 
@@ -65,7 +70,7 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
 
 def fault_of(kind: str, body: Any) -> DelboError:
     with pytest.raises(DelboError) as caught:
-        type_of[kind].parse(body)
+        DOCUMENTS[kind].parse(body)
     assert "\n" not in str(caught.value)
     return caught.value
 
@@ -89,11 +94,11 @@ def fault_of(kind: str, body: Any) -> DelboError:
     ],
 )
 def test_a_document_survives_its_way_to_the_disk_and_back(kind: str, body: dict[str, Any]) -> None:
-    document = type_of[kind].parse(body)
-    again = type_of[kind].model_validate_json(document.model_dump_json())
+    document = DOCUMENTS[kind].parse(body)
+    again = DOCUMENTS[kind].model_validate_json(document.model_dump_json())
     assert again == document
     assert again.model_dump_json() == document.model_dump_json()
-    assert type_of[kind].parse(json.loads(document.model_dump_json())) == document
+    assert DOCUMENTS[kind].parse(json.loads(document.model_dump_json())) == document
 
 
 @given(own=st.floats(0, 1), first=st.floats(0, 1), likelihood_weight=st.floats(1e-300, 1e300))

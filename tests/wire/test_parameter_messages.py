@@ -231,7 +231,7 @@ INFORMATION, SHIFT = ("parts", 0, "information"), ("parts", 0, "shift")
         (SHIFT, array([1, 1, 1], "<f4"), "dtype"),
         (INFORMATION, array([1.0, 1.0]), "shape"),
         (INFORMATION, array([1.0, 1.0, 1.0, 1.0]), "shape"),
-        (INFORMATION, array([[1.0, 1.0, 1.0]]), "shape"),
+        (INFORMATION, array(np.ones((1, 3))), "shape"),
         (INFORMATION, array([1.0], shape=[]), "shape"),
         (SHIFT, array([1.0]), "shape"),
         (SHIFT, array([], shape=[0]), "shape"),
