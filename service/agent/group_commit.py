@@ -9,6 +9,7 @@ from service.errors import DelboError, StoppingError, StorageError
 from service.wire.observations import Observations
 
 _MOST_AT_ONCE = 256  # posts in one transaction
+_PROBE_EVERY_S = 1.0  # while the disk is broken
 
 
 class GroupCommit:
@@ -41,13 +42,14 @@ class GroupCommit:
         """Commit until stopped."""
         try:
             while True:
-                await self._wake.wait()
+                await self._until_woken()
                 group, self._pending = self._pending[:_MOST_AT_ONCE], self._pending[_MOST_AT_ONCE:]
                 if not group:
                     if self._stopping:
                         return
                     self._wake.clear()
-                    continue
+                    if self.fault is None:
+                        continue  # else an empty transaction tells whether the disk works again
                 requests = [(observations, mark) for observations, mark, _ in group]
                 try:
                     results = await self._worker.run(self._log().append, requests)
@@ -59,6 +61,14 @@ class GroupCommit:
                     self._answer(done, batch, refusal)
         finally:
             self._worker.close()
+
+    async def _until_woken(self) -> None:
+        """Wait for posts; after a fault of the disk, not too long."""
+        try:
+            async with asyncio.timeout(None if self.fault is None else _PROBE_EVERY_S):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
 
     def _answer(
         self, done: asyncio.Future[StoredBatch | None], batch: StoredBatch | None, refusal: DelboError | None

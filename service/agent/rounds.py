@@ -103,7 +103,8 @@ class Rounds:
                     self._check_steps()
                     self._steps = steps
                     self.notice()
-                    await steps.done.wait()
+                    if self._hindrance() is None:
+                        await steps.done.wait()
                 finally:
                     self._steps = None
                     if len(steps.summaries) < count:
@@ -203,9 +204,9 @@ class Rounds:
         await self._changed.wait()
 
     async def _complete(self, prepared: Prepared) -> None:
-        """Compute, commit, publish; if a document was put in between, forget it."""
+        """Compute, commit, publish; if a document was put in between, or the step withdrawn, forget it."""
         async with self.turn:
-            if prepared.configuration is not self.configuration:
+            if prepared.configuration is not self.configuration or self._hindrance() is not None:
                 return
             self.phase = "computing"
             try:
@@ -219,10 +220,15 @@ class Rounds:
                 return
             self._failures, self.storage_fault = 0, None
             self._publication.publish(snapshot, self.configuration.neighbors.history)
-        if self._steps is not None:
-            self._steps.summaries.append(summary)
-            if len(self._steps.summaries) == self._steps.wanted:
-                self._steps.done.set()
+        self._count_step(summary)
+
+    def _count_step(self, summary: RoundSummary) -> None:
+        """Tell whoever asked for single rounds, and stop when it has them, or can have no more."""
+        steps = self._steps
+        if steps is not None:
+            steps.summaries.append(summary)
+            if len(steps.summaries) == steps.wanted or self._hindrance() is not None:
+                steps.done.set()
                 self._steps = None
 
     def _back_off(self, fault: StorageError) -> None:

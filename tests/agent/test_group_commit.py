@@ -53,7 +53,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @asynccontextmanager
 async def running(store: Store) -> AsyncIterator[Writer]:
     writer = Writer(store)
-    async with asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:  # a post without an answer fails the test
         tasks.create_task(writer.commits.run())
         yield writer
         writer.commits.stop()

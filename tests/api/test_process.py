@@ -19,11 +19,12 @@ import numpy as np
 import pytest
 
 from service import __main__ as program
+from service import server
 from service.agent.store import Store
-from service.errors import DelboError
-from service.server import serve
+from service.errors import DelboError, StorageError
 from service.settings import Settings
 from tests.api.line_stream import LineStream, lines_of
+from tests.conftest import Delbo
 from tests.processes import PATIENCE_S, ROOT, AgentProcess, Agents, agent_factory, free_port, problem, until
 
 LATTICE = {"kind": "lattice", "spacing": 0.5, "lengthscale": 0.4, "lower": [0, 0], "upper": [2, 2]}
@@ -305,7 +306,7 @@ def test_a_folder_in_use_is_told_in_one_sentence(running: AgentProcess) -> None:
 def refusal_of(folder: Path, host: str = "127.0.0.1") -> str:
     """Why an agent cannot start there; in this process, as it does not get far."""
     with pytest.raises(DelboError) as refused:
-        asyncio.run(serve(Settings(name="a1", data_dir=folder, host=host, port=0)))
+        asyncio.run(server.serve(Settings(name="a1", data_dir=folder, host=host, port=0)))
     return str(refused.value)
 
 
@@ -336,45 +337,50 @@ def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path, kind: str) -> None
     assert str(folder) in refusal_of(folder)
 
 
-def test_of_two_agents_started_at_once_on_one_port_one_is_told(tmp_path: Path) -> None:
+def test_a_port_is_taken_before_the_file_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Else two agents that start at once could both believe that it is theirs."""
     port = free_port()
-    command = [sys.executable, "-m", "service", "--port", str(port)]
-    both = [
-        subprocess.Popen(
-            [*command, "--name", name, "--data-dir", str(tmp_path / name)],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("a1", "a2")
-    ]
-    try:
-        (loser,) = until(lambda: [one for one in both if one.poll() is not None])
-        assert loser.returncode == 1
-        assert loser.stderr is not None
-        check_one_sentence(loser.stderr.read(), "Address already in use")
-        winner = both[1 - both.index(loser)]
-        winner.terminate()
-        assert winner.wait(PATIENCE_S) == 0
-    finally:
-        for one in both:
-            one.kill()
-            one.communicate()
+
+    def open_agent(*_: object) -> None:
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+        raise StorageError("that is all")
+
+    monkeypatch.setattr(server, "Agent", open_agent)
+    with pytest.raises(StorageError, match="that is all"):
+        asyncio.run(server.serve(Settings(name="a1", data_dir=tmp_path, port=port)))
 
 
-def test_the_help_tells_every_option_and_its_variable(delbo: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    finished = delbo("agent", "--help")
-    assert finished.returncode == 0
-    text = " ".join(finished.stdout.split())
-    assert text.startswith("usage: delbo agent ")
+def check_help(text: str) -> None:
+    """Every option, its variable and its default, as the settings have them, and no other."""
+    text = re.sub(r"(?<=-)\s+", "", text)  # words that were broken at their hyphens
+    options = {f"--{name.replace('_', '-')}" for name in Settings.model_fields}
+    assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", text)) - {"--help"} == options
     for name, option in Settings.model_fields.items():
-        assert f"--{name.replace('_', '-')} " in text
-        assert f"DELBO_{name.upper()}" in text.replace("- ", "-")
-        assert (option.description or "?").split()[0] in text
+        assert f"DELBO_{name.upper()}" in text
+        assert option.is_required() or re.search(rf"default:?\s+{re.escape(str(option.default))}\b", text), name
+
+
+def test_the_help_of_delbo_agent_tells_what_the_settings_are(delbo_here: Delbo) -> None:
+    finished = delbo_here("agent", "--help")
+    assert finished.returncode == 0
+    check_help(finished.stdout)
+
+
+def test_the_help_of_the_service_tells_what_the_settings_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["delbo agent", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        program.main()
+    check_help(capsys.readouterr().out.partition("options:")[2])
 
 
 def test_an_option_goes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DELBO_PORT", "9001")
     monkeypatch.setenv("DELBO_NAME", "by variable")
-    settings = Settings(port=9002, data_dir=Path("folder"))  # as the program does
+    given: dict[str, Any] = {"port": 9002, "data_dir": Path("folder")}
+    settings = Settings(**given)
     assert (settings.name, settings.port, settings.data_dir) == ("by variable", 9002, Path("folder"))

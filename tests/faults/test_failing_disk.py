@@ -55,9 +55,9 @@ def test_a_full_disk_stops_acknowledgement_and_nothing_else(agents: Agents) -> N
     assert agent.status()["schedule"]["revision"] == 1
 
     limit_file_size(agent, UNLIMITED)
+    until(lambda: agent.http.get("/v1/readyz").status_code == 200)  # it finds out by itself
     assert agent.post(x, x[:, 0], "test", sequence).status_code == 200
     sequence += 1
-    until(lambda: agent.http.get("/v1/readyz").status_code == 200)
     until(lambda: agent.status()["round"] > status["round"])
     agent.kill()
     agent.start()
