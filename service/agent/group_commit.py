@@ -42,13 +42,13 @@ class GroupCommit:
         """Commit until stopped."""
         try:
             while True:
-                await self._until_woken()
+                woken = await self._until_woken()
                 group, self._pending = self._pending[:_MOST_AT_ONCE], self._pending[_MOST_AT_ONCE:]
                 if not group:
                     if self._stopping:
                         return
                     self._wake.clear()
-                    if self.fault is None:
+                    if woken:
                         continue  # else an empty transaction tells whether the disk works again
                 requests = [(observations, mark) for observations, mark, _ in group]
                 try:
@@ -62,13 +62,13 @@ class GroupCommit:
         finally:
             self._worker.close()
 
-    async def _until_woken(self) -> None:
+    async def _until_woken(self) -> bool:
         """Wait for posts; after a fault of the disk, not too long."""
         try:
             async with asyncio.timeout(None if self.fault is None else _PROBE_EVERY_S):
-                await self._wake.wait()
+                return await self._wake.wait()
         except TimeoutError:
-            pass
+            return False
 
     def _answer(
         self, done: asyncio.Future[StoredBatch | None], batch: StoredBatch | None, refusal: DelboError | None

@@ -43,8 +43,10 @@ def test_a_full_disk_stops_acknowledgement_and_nothing_else(agents: Agents) -> N
 
     # Now nothing fits any more. It cannot commit rounds either: it shows what it has, and what is wrong.
     limit_file_size(agent, 1)
-    until(lambda: agent.http.get("/v1/readyz").status_code == 503)
-    assert "storage" in agent.http.get("/v1/readyz").json()["faults"]
+    assert problem(agent.post(x, x[:, 0], "test", sequence)) == (503, "storage-failed")
+    ready = agent.http.get("/v1/readyz")
+    assert ready.status_code == 503
+    assert list(ready.json()["faults"]) == ["storage"]
     assert agent.http.get("/v1/livez").status_code == 200
     assert agent.http.get("/v1/belief").status_code == 200
     shown = agent.http.get("/v1/parameters")
