@@ -100,6 +100,8 @@ class Rounds:
         try:
             async with asyncio.timeout(wait_s), self._stepping:
                 try:
+                    if self._stopping:
+                        raise StoppingError("this agent is shutting down")
                     self._check_steps()
                     self._steps = steps
                     self.notice()

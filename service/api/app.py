@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from service.agent.agent import Agent
 from service.api.bodies import ClientGoneError
-from service.api.messages import Receive, Scope, Send
+from service.api.docs_page import HEADERS, docs_page
+from service.api.messages import Message, Receive, Scope, Send
 from service.api.observations import ObservationsEndpoint
 from service.api.openapi import describe
 from service.api.parameters import ParametersEndpoint
@@ -63,12 +65,20 @@ class Application:
                 return
             await self._behind(scope, receive, send)
             return
+        complete = scope["method"] == "GET"
+
+        async def receive_and_see() -> Message:
+            nonlocal complete
+            message = await receive()
+            complete = not message.get("more_body", False)
+            return message
+
         try:
-            await endpoint(scope, receive, send)
+            await endpoint(scope, receive_and_see, send)
         except ClientGoneError:
             return
         except (ProblemError, DelboError) as fault:
-            await send_problem(send, fault, close=_leaves_body_unread(fault))
+            await send_problem(send, fault, close=not complete or _leaves_body_unread(fault))
         except Exception as fault:
             log.exception("%s %s failed", scope["method"], scope["path"])
             await send_problem(send, fault, close=True)
@@ -83,9 +93,15 @@ def _fastapi(agent: Agent, body_limit: int) -> FastAPI:
         title="delbo agent",
         description="One agent of a network that learns one belief together.",
         version=version("delbo"),
+        docs_url=None,  # its page loads scripts from another server, and an agent may have no way there
+        redoc_url=None,
     )
     app.include_router(make_router(agent, body_limit))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+
+    @app.get("/docs", include_in_schema=False)
+    async def get_docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()), headers=HEADERS)
 
     async def on_problem(request: Request, fault: Exception) -> Response:  # noqa: ARG001
         return _response(fault)

@@ -20,7 +20,7 @@ async def pieces(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
     encoding = (header(scope, b"content-encoding") or "identity").strip().lower()
     if encoding not in ("identity", "gzip"):
         raise ProblemError("unsupported-encoding", f"content-encoding {encoding[:40]!r}: it should be gzip, or none")
-    inflate = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == "gzip" else None
+    inflate = _gzip() if encoding == "gzip" else None
     more = True
     while more:
         message = await receive()
@@ -37,8 +37,8 @@ async def pieces(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
             except zlib.error as fault:
                 raise ProblemError("invalid-encoding", f"the body is not gzip: {fault}") from None
             data = inflate.unconsumed_tail
-            if inflate.unused_data:
-                raise ProblemError("invalid-encoding", "something follows the end of the gzip data")
+            if inflate.unused_data:  # gzip files can be written one behind the other
+                data, inflate = inflate.unused_data, _gzip()
             if piece:
                 yield piece
     if inflate is not None and not inflate.eof:
@@ -75,6 +75,10 @@ async def lines(scope: Scope, receive: Receive, longest: int) -> AsyncIterator[l
             raise ProblemError("line-too-long", f"a line is longer than {longest} bytes")
     if rest:
         yield [rest]
+
+
+def _gzip() -> "zlib._Decompress":
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
 
 def _too_large(limit: int) -> ProblemError:

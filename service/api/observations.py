@@ -25,7 +25,7 @@ _PATIENCE_S = 10.0  # how long a stream waits while the inbox is full
 _LARGE = 1 << 18  # bytes; larger bodies are decoded in a thread
 
 _JSON_HEADERS = [(b"content-type", b"application/json")]
-_LINE_HEADERS = [(b"content-type", _LINES.encode())]
+_LINE_HEADERS = [(b"content-type", _LINES.encode()), (b"connection", b"close")]  # what follows a fault is not read
 
 _DECODERS: dict[str, Callable[[ObservationReader, bytes], Observations]] = {
     _JSON: ObservationReader.from_json,

@@ -61,10 +61,12 @@ def make_router(agent: Agent, body_limit: int) -> APIRouter:
     async def get_history(request: Request, limit: LimitQuery = 100) -> Response:
         return write_document(request, {"rounds": await asyncio.to_thread(agent.store.history, limit)})
 
+    @router.get("/livez", include_in_schema=False)
     @router.get("/v1/livez", tags=["probes"], summary="Whether the process answers")
     async def get_livez() -> dict[str, Any]:
         return {"alive": True}
 
+    @router.get("/readyz", include_in_schema=False)
     @router.get("/v1/readyz", tags=["probes"], summary="Whether the agent can do its work")
     async def get_readyz(request: Request) -> Response:
         faults = agent.faults()

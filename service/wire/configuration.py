@@ -36,7 +36,8 @@ def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         usable = (
-            url.isprintable()
+            url.isascii()
+            and url.isprintable()
             and " " not in url
             and parts.scheme in ("http", "https")
             and bool(parts.hostname)

@@ -136,7 +136,7 @@ def unreadable(method: str, path: str) -> list[Case]:
         case("not gzip", 400, "invalid-encoding", b"{}", ZIPPED),
         case("gzip that breaks off", 400, "invalid-encoding", zipped[:-9], ZIPPED, "broke off"),
         case("gzip with a wrong checksum", 400, "invalid-encoding", zipped[:-8] + bytes(8), ZIPPED),
-        case("something after gzip", 400, "invalid-encoding", zipped + b"x", ZIPPED, "follows"),
+        case("something after gzip", 400, "invalid-encoding", zipped + b"garbage", ZIPPED),
         case("longer than the limit", 413, "body-too-large", b" " * (BODY_LIMIT + 1), json_type, str(BODY_LIMIT)),
         case("far longer than the limit", 413, "body-too-large", b" " * 20_000_000, json_type),
         case("chunks beyond the limit", 413, "body-too-large", too_long, json_type),

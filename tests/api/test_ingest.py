@@ -241,3 +241,10 @@ def test_a_stream_longer_than_the_inbox_waits_for_room(agents: Agents, limit: in
     evidence, expected = agent.message(codec_of(MODEL)).parts[0].evidence, evidence_of(x, y)
     assert np.abs(evidence.information - expected.information).max() <= 1e-9 * np.abs(expected.information).max()
     assert np.abs(evidence.shift - expected.shift).max() <= 1e-9 * np.abs(expected.information).max()
+
+
+def test_gzip_files_one_behind_the_other_are_one_body(agent: AgentProcess) -> None:
+    before = collected(agent)
+    content = gzip.compress(lines_of(X[:100], Y[:100])) + gzip.compress(lines_of(X[100:], Y[100:]))
+    assert post(agent, content, LINES, "gzip").json() == {"stored": len(X)}
+    assert collected(agent) == before + len(X)
