@@ -7,12 +7,15 @@ import logging
 import signal
 import socket
 from collections.abc import Generator
+from functools import partial
 
 import uvicorn
 
 from service.agent.agent import Agent
 from service.agent.http_client import HttpClient
 from service.api.app import Application
+from service.api.parameters import ParametersEndpoint
+from service.api.peer_protocol import PeerProtocol
 from service.errors import SettingError
 from service.memory import release_compiler_code
 from service.settings import Settings
@@ -42,7 +45,7 @@ async def serve(settings: Settings) -> None:
         config = uvicorn.Config(
             Application(agent, settings.body_limit),
             loop="none",
-            http="httptools",
+            http=partial(PeerProtocol, ParametersEndpoint(agent)),  # type: ignore[arg-type]
             lifespan="off",
             backlog=_BACKLOG,
             log_config=None,
@@ -50,6 +53,7 @@ async def serve(settings: Settings) -> None:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_GRACE_S,
             server_header=False,
+            date_header=False,
             proxy_headers=False,
         )
         server = _Server(config)
@@ -64,6 +68,7 @@ async def serve(settings: Settings) -> None:
             loop.add_signal_handler(number, stop)
         release_compiler_code()
         gc.freeze()  # what was imported stays: no collection need look at it again
+        gc.set_threshold(20_000, 20, 20)
         host, port = listener.getsockname()[:2]
         log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
         async with asyncio.TaskGroup() as tasks:

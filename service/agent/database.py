@@ -26,10 +26,11 @@ CREATE TABLE marks (client TEXT, sequence INTEGER, digest BLOB NOT NULL, PRIMARY
 
 -- message: that round's parameters, as peers get them. A new round takes the place of the oldest.
 CREATE TABLE rounds (place INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round INTEGER NOT NULL, message BLOB NOT NULL);
-CREATE TABLE history (number INTEGER PRIMARY KEY, summary BLOB NOT NULL);
-CREATE TABLE counters (rounds INTEGER NOT NULL, collected INTEGER NOT NULL, applied INTEGER NOT NULL,
-                       uncovered INTEGER NOT NULL);
-INSERT INTO counters VALUES (0, 0, 0, 0);
+-- number, applied, uncovered: rounds and observations up to and with that round. The newest row tells how far it is.
+CREATE TABLE history (number INTEGER PRIMARY KEY, applied INTEGER NOT NULL, uncovered INTEGER NOT NULL,
+                      summary BLOB NOT NULL);
+CREATE TABLE collected (observations INTEGER NOT NULL);
+INSERT INTO collected VALUES (0);
 """
 
 

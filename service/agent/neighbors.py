@@ -13,7 +13,7 @@ from service.agent.http_client import Reply
 from service.errors import DelboError, PeerError, WireError
 from service.wire.arrays import Precision
 from service.wire.configuration import Neighbor
-from service.wire.parameters import MEDIA_TYPE, ParameterCodec, ParameterMessage
+from service.wire.parameters import MEDIA_TYPE, Header, ParameterCodec, ParameterMessage
 from service.wire.problems import ROUND_GONE, ROUND_UNKNOWN, problem_slug
 
 LinkState = Literal["fresh", "stale", "unreachable", "refused"]
@@ -94,9 +94,7 @@ class Neighbors:
         if len(missing) == 1:
             await self._insist(missing[0], query, deadline_s, codec)
         elif missing:
-            async with asyncio.TaskGroup() as group:
-                for link in missing:
-                    group.create_task(self._insist(link, query, deadline_s, codec))
+            await asyncio.gather(*(self._insist(link, query, deadline_s, codec) for link in missing))
         return {link.neighbor.name: link.message for link in self.links if link.message is not None}
 
     async def pull_latest(
@@ -176,7 +174,7 @@ class Neighbors:
             raise WireError("wrong-agent", f"{link.neighbor.name} was asked, and {header.agent} answered")
         if query.round is not None and header.name != (query.epoch, query.round):
             raise WireError("wrong-round", f"round {query.round} was asked for, and {header.round} came")
-        if known is not None and known.header.incarnation == header.incarnation and header.name < known.header.name:
+        if query.round is None and known is not None and _is_older(header, known.header):
             raise WireError("older", f"(epoch, round) {header.name} is older than {known.header.name}, known already")
         link.message, link.etag = message, reply.etag
         self._heard(link, "new")
@@ -220,6 +218,10 @@ class Neighbors:
         if query.round is not None:
             target += f"&epoch={query.epoch}&round={query.round}&wait_s={wait_s:g}"
         return target
+
+
+def _is_older(one: Header, other: Header) -> bool:
+    return one.incarnation == other.incarnation and one.name < other.name
 
 
 def describe(link: Link, now: float, stale_after_s: float) -> dict[str, Any]:

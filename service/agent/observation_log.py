@@ -110,7 +110,7 @@ class ObservationLog:
                         results.append((self._append(connection, observations, mark), None))
                     except DelboError as fault:
                         results.append((None, fault))
-                connection.execute("UPDATE counters SET collected = ?", (self._draft.collected,))
+                connection.execute("UPDATE collected SET observations = ?", (self._draft.collected,))
             self.counters.collected, self.ended = self._draft.collected, self._draft.ended
         return results
 

@@ -80,6 +80,12 @@ class Publication:
         self._stopping = True
         self._wake(self._waiting)
 
+    def get_at_once(self, epoch: int | None, round_number: int | None) -> KeptRound | None:
+        """That round, or the newest, if it is in memory."""
+        if self.current is None or round_number is None:
+            return None if self.current is None else self.current.kept
+        return self._recent.get((self.current.name[0] if epoch is None else epoch, round_number))
+
     async def get(self, epoch: int | None, round_number: int | None, wait_s: float) -> KeptRound:
         """That round, or the newest; a round to come is waited for."""
         if self.current is None:

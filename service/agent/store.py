@@ -36,7 +36,9 @@ class Store:
         self.agent = agent
         self.history_limit = history_limit
         with self.database.reading() as connection:
-            self.counters = Counters(*connection.execute("SELECT * FROM counters").fetchone())
+            collected = connection.execute("SELECT observations FROM collected").fetchone()[0]
+            rounds, applied, uncovered = connection.execute(_PROGRESS).fetchone() or (0, 0, 0)
+            self.counters = Counters(rounds, collected, applied, uncovered)
             self._kept = deque(
                 connection.execute("SELECT place, epoch, round FROM rounds ORDER BY epoch, round").fetchall()
             )
@@ -68,10 +70,9 @@ class Store:
         """
         with self.database.transaction() as connection:
             names = self._keep(connection, kept, history)
-            connection.execute("INSERT INTO history VALUES (?, ?)", (counters.rounds, msgspec.msgpack.encode(summary)))
             connection.execute(
-                "UPDATE counters SET rounds = ?, applied = ?, uncovered = ?",
-                (counters.rounds, counters.applied, counters.uncovered),
+                "INSERT INTO history VALUES (?, ?, ?, ?)",
+                (counters.rounds, counters.applied, counters.uncovered, msgspec.msgpack.encode(summary)),
             )
             if obsolete_before is not None:
                 connection.execute("DELETE FROM observations WHERE first < ?", (obsolete_before,))
@@ -124,6 +125,7 @@ class Store:
         self.database.close()
 
 
+_PROGRESS = "SELECT number, applied, uncovered FROM history ORDER BY number DESC LIMIT 1"
 _NEWEST_ROUND = "SELECT epoch, round, message FROM rounds ORDER BY epoch DESC, round DESC LIMIT 1"
 _UPDATE_ROUND = "UPDATE rounds SET epoch = ?, round = ?, message = ? WHERE place = ?"
 _INSERT_ROUND = "INSERT INTO rounds (epoch, round, message, place) VALUES (?, ?, ?, ?)"

@@ -24,12 +24,14 @@ def mix(beliefs: Sequence[Belief], mixing_weights: Any) -> Belief:
     return stack.family.computed(np.tensordot(row, stack.information, axes=1), row @ stack.shift)
 
 
-def mix_evidence(evidences: Sequence[Evidence], mixing_weights: Any) -> Evidence:
+def mix_evidence(evidences: Sequence[Evidence], mixing_weights: Sequence[float]) -> Evidence:
     """The evidence of the mixed belief, for beliefs of one prior: a row sums to 1, so the prior can be taken off first.
 
     sum_j A_j (Omega_0 + E_j) = Omega_0 + sum_j A_j E_j,  and the same for the shifts.
     """
-    row = check_mixing_row(mixing_weights, len(evidences))
+    row = list(mixing_weights)
+    if len(row) != len(evidences) or min(row) < 0 or not abs(sum(row) - 1) <= SUM_TOLERANCE:
+        check_mixing_row(row, len(evidences))  # says what is wrong
     information, shift = evidences[0].information * row[0], evidences[0].shift * row[0]
     for evidence, weight in zip(evidences[1:], row[1:], strict=True):
         check_alike(evidences[0], evidence)

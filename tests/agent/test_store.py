@@ -152,7 +152,7 @@ def test_the_history_is_bounded(store: Store) -> None:
 
 def everything(store: Store) -> list[object]:
     execute = store.database.connection.execute
-    tables = ("rounds", "history", "counters", "documents", "observations")
+    tables = ("rounds", "history", "collected", "documents", "observations")
     return [execute(f"SELECT * FROM {table}").fetchall() for table in tables]
 
 

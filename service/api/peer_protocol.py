@@ -1,0 +1,158 @@
+"""The short way for peers: `GET /v1/parameters` answered by the connection itself, in one write.
+
+A connection begins here. As long as it brings nothing but plain requests for parameters, whole and one at a time, they
+are answered without the machinery of an ASGI server, which costs more than all the rest of a pull. Anything else,
+however slightly odd, makes uvicorn's own protocol take over the connection for good; it serves the same endpoint, and
+all others.
+"""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from service.api.messages import Headers
+from service.api.parameters import ParametersEndpoint
+from service.api.problems import ProblemError, document_of, headers_of
+from service.errors import DelboError
+
+_BEGINNING = b"GET /v1/parameters"
+_END = b"\r\n\r\n"
+_PLAIN = (b"host", b"accept", b"if-none-match", b"user-agent")  # headers that need no more than this
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+
+
+class PeerProtocol(asyncio.Protocol):
+    """One connection, until uvicorn's protocol takes it over."""
+
+    def __init__(
+        self,
+        parameters: ParametersEndpoint,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._parameters = parameters
+        self._arguments: dict[str, Any] = {
+            "config": config,
+            "server_state": server_state,
+            "app_state": app_state,
+            "_loop": _loop,
+        }
+        self._state, self._idle_s = server_state, config.timeout_keep_alive
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._answering: asyncio.Task[None] | None = None
+        self._early = b""  # what came while an answer was due
+        self._served = self._seen = 0
+        self._stopping = False
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._state.connections.add(self)  # type: ignore[arg-type]
+        self._timer = self._loop.call_later(self._idle_s, self._close_if_idle)
+
+    def connection_lost(self, fault: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._state.connections.discard(self)
+        self._timer.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._answering is not None:
+            self._early += data
+            self._transport.pause_reading()
+            return
+        request = _plain_request(data)
+        if request is None:
+            self._hand_over(data)
+            return
+        self._served += 1
+        self._state.total_requests += 1
+        query, known = request
+        try:
+            answer = self._parameters.answer_at_once(query, known)
+        except (ProblemError, DelboError) as fault:
+            self._write(*_problem(fault))
+            return
+        if answer is not None:
+            self._write(*answer)
+            return
+        self._answering = self._loop.create_task(self._answer(query, known))
+        self._state.tasks.add(self._answering)
+        self._answering.add_done_callback(self._state.tasks.discard)
+
+    # What uvicorn's server asks of a connection
+
+    def shutdown(self) -> None:
+        """Close once nothing is due."""
+        self._stopping = True
+        if self._answering is None:
+            self._transport.close()
+
+    async def _answer(self, query: bytes, known: str | None) -> None:
+        """Wait for the round, then answer."""
+        try:
+            answer = await self._parameters.answer(query, known)
+        except (ProblemError, DelboError) as fault:
+            answer = _problem(fault)
+        self._answering = None
+        self._write(*answer)
+        if self._early:
+            early, self._early = self._early, b""
+            self._transport.resume_reading()
+            self.data_received(early)
+
+    def _write(self, status: int, headers: Headers, body: bytes) -> None:
+        lines = b"".join(b"%s: %s\r\n" % line for line in headers)
+        head = b"%s%scontent-length: %d\r\n\r\n" % (_STATUS_LINES[status], lines, len(body))
+        self._transport.writelines((head, body))
+        if self._stopping:
+            self._transport.close()
+
+    def _hand_over(self, data: bytes) -> None:
+        """From now on this is uvicorn's connection."""
+        self._state.connections.discard(self)
+        self._timer.cancel()
+        successor = HttpToolsProtocol(**self._arguments)
+        self._transport.set_protocol(successor)
+        successor.connection_made(self._transport)
+        successor.data_received(data)
+
+    def _close_if_idle(self) -> None:
+        if self._served == self._seen and self._answering is None:
+            self._transport.close()
+            return
+        self._seen = self._served
+        self._timer = self._loop.call_later(self._idle_s, self._close_if_idle)
+
+
+def _plain_request(data: bytes) -> tuple[bytes, str | None] | None:
+    """Query and If-None-Match of a whole, plain request for parameters; None for anything else."""
+    if not (data.startswith(_BEGINNING) and data.endswith(_END) and data.find(_END) == len(data) - len(_END)):
+        return None
+    first, *lines = data[: -len(_END)].split(b"\r\n")
+    words = first.split(b" ")
+    if len(words) != 3 or words[2] != b"HTTP/1.1":
+        return None
+    path, _, query = words[1].partition(b"?")
+    known = None
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or name.lower() not in _PLAIN:
+            return None
+        if name.lower() == b"if-none-match":
+            known = value.strip().decode("latin-1")
+    return (query, known) if path == b"/v1/parameters" else None
+
+
+def _problem(fault: Exception) -> tuple[int, Headers, bytes]:
+    kind, document = document_of(fault)
+    return kind.status, headers_of(kind), msgspec.json.encode(document)
