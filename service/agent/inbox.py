@@ -6,6 +6,7 @@ import numpy as np
 
 from service.agent.observation_log import ObservationLog, StoredBatch
 from service.agent.replay import ReplayBuffer
+from service.errors import StorageError
 from service.inference.arrays import FloatArray
 from service.inference.round import replay_rows
 
@@ -60,6 +61,8 @@ class StreamInbox:
             self._current.pop(0)
         if not self._current or self._current[0].first > number:
             self._current = self.log.read(number, count)
+        if not self._current or self._current[0].first > number:
+            raise StorageError(f"observation {number} is not in the agent's file, which must be damaged")
         return self._current[0]
 
 

@@ -134,10 +134,16 @@ class ObservationLog:
 
     def all(self) -> Iterator[StoredBatch]:
         """Every batch in the log, one after the other."""
-        number = 0
-        while batches := self.read(number, 100_000):
-            yield from batches
-            number = batches[-1].first + batches[-1].count
+        number = -1
+        while True:
+            with self.database.reading() as connection:
+                row = connection.execute(
+                    "SELECT * FROM observations WHERE first > ? ORDER BY first LIMIT 1", (number,)
+                ).fetchone()
+            if row is None:
+                return
+            yield self._batch(row)
+            number = row[0]
 
     def _append(
         self, connection: sqlite3.Connection, observations: Observations, mark: Mark | None
@@ -170,13 +176,13 @@ class ObservationLog:
             slots = replay_slots(self.intake.seed, first, count, self.intake.limit)
             x, y = x[slots >= 0], y[slots >= 0]
             slots = slots[slots >= 0]
-        if count:
+        if len(y):  # of a batch that got no place in a full replay buffer nothing is kept
             blob = None if slots is None else slots.astype("<i8").tobytes()
             connection.execute(
                 "INSERT INTO observations VALUES (?, ?, ?, ?, ?)",
                 (first, count, x.astype("<f8", copy=False).tobytes(), y.astype("<f8", copy=False).tobytes(), blob),
             )
-            self._draft.collected += count
+        self._draft.collected += count
         return StoredBatch(first, count, x, y, slots)
 
     def _check_room(self, count: int) -> None:

@@ -3,7 +3,8 @@
 A header (version, agent, incarnation, model_id, epoch, round), and parts of evidence. The full family's information
 travels as its lower triangle, row by row. The receiver knows from the model what size to expect and refuses the rest.
 
-With float32 each number is off by at most 2^-24 (6e-8) of itself. Numbers beyond 3.4e38 cannot be sent so.
+With float32 each number is off by at most 2^-24 (6e-8) of itself, or by 1e-45 where it is tinier than 1e-38. Numbers
+beyond 3.4e38 cannot be sent so.
 """
 
 from dataclasses import dataclass
