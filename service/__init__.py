@@ -1,1 +1,1 @@
-"""One agent: the mathematics (inference) and the contract between processes (wire)."""
+"""One agent: its mathematics (inference), its contract with others (wire), its life (agent), and its HTTP (api)."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from service.agent.configuration import (
     Configuration,
     build_inbox,
     check_same_model,
+    check_schedule,
     check_source_change,
     is_repeated,
 )
@@ -22,7 +24,7 @@ from service.agent.observation_log import Mark, StoredBatch
 from service.agent.publication import Publication, Snapshot
 from service.agent.rounds import Rounds
 from service.agent.store import Kind, Store
-from service.errors import BacklogFullError, NoModelError, NotNewcomerError
+from service.errors import BacklogFullError, NoModelError, NotNewcomerError, SettingError, StorageError
 from service.inference.belief import Evidence
 from service.wire.configuration import (
     NO_NEIGHBORS,
@@ -34,6 +36,8 @@ from service.wire.configuration import (
 from service.wire.document import Document
 from service.wire.observations import ObservationReader, Observations
 from service.wire.problems import ROUND_GONE
+
+_TRY_DISK_EVERY_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +70,18 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.commits.run())
                 tasks.create_task(self.rounds.run())
+                tasks.create_task(self._watch_disk())
         finally:
             self.store.close()
+
+    async def _watch_disk(self) -> None:
+        """While the disk is broken, try it every now and then: nobody may have anything to write."""
+        while not self.stopping:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopped.wait(), _TRY_DISK_EVERY_S)
+            if self.store.database.fault is not None:
+                with suppress(StorageError):
+                    await asyncio.to_thread(self.store.try_disk)
 
     def stop(self) -> None:
         """Abandon what waits, finish what is being computed or stored, take nothing new."""
@@ -145,11 +159,15 @@ class Agent:
         """Begin a new epoch, from the belief committed last, or, for a newcomer, from a neighbor's."""
         if is_repeated(document, self.configuration.neighbors):
             return
+        if self.name in (neighbor.name for neighbor in document.neighbors):
+            raise SettingError(f"neighbors: {self.name} is this agent itself")
         borrowed = None if document.start_from is None else await self._evidence_of(document, document.start_from)
         async with self.rounds.turn:
             current, shown = self.configuration, self.publication.current
             if is_repeated(document, current.neighbors):
                 return
+            if borrowed is not None:
+                self._check_newcomer(document.start_from)
             snapshot = None
             if shown is not None:
                 state = first_state(self.name, document.epoch, borrowed or shown.state.evidence)
@@ -165,7 +183,8 @@ class Agent:
             current = self.configuration
             if is_repeated(document, current.schedule):
                 return
-            check_source_change(document, current, self.store, self._inbox_limit)
+            check_schedule(document, self._inbox_limit)
+            check_source_change(document, current, self.store)
             await self._put("schedule", document, None)
             await self._take_over(replace(current, schedule=document), self.publication.current)
         log.info("schedule %d is in force: %s", document.revision, "paused" if document.paused else document.exchange)
@@ -175,9 +194,8 @@ class Agent:
         faults = {}
         if self.stopping:
             faults["stopping"] = "this agent is shutting down"
-        storage = self.commits.fault or self.rounds.storage_fault
-        if storage is not None:
-            faults["storage"] = storage
+        if self.store.database.fault is not None:
+            faults["storage"] = self.store.database.fault
         if self.rounds.fault is not None:
             faults["round"] = self.rounds.fault
         for link in self.neighbors.links:
@@ -187,13 +205,16 @@ class Agent:
 
     async def _evidence_of(self, document: NeighborsDocument, name: str) -> Evidence:
         """What a neighbor shows now, for a newcomer to start from."""
-        if self.store.counters.applied:
-            raise NotNewcomerError(f"this agent has evidence of its own, which would be lost by starting from {name}")
+        self._check_newcomer(name)
         visitor = Neighbors(self._fetch, self.clock)
         visitor.connect([one for one in document.neighbors if one.name == name], document.precision)
         deadline_s = self.configuration.schedule.deadline_s
         message = await visitor.pull_once(name, deadline_s, self.snapshot.model.codec)
         return message.parts[0].evidence
+
+    def _check_newcomer(self, name: str | None) -> None:
+        if self.store.counters.applied:
+            raise NotNewcomerError(f"this agent has evidence of its own, which would be lost by starting from {name}")
 
     async def _put(self, kind: Kind, document: Document, snapshot: Snapshot | None, history: int = 1) -> None:
         kept = None if snapshot is None else snapshot.kept
@@ -201,8 +222,9 @@ class Agent:
 
     async def _take_over(self, configuration: Configuration, snapshot: Snapshot | None) -> None:
         """A document is on disk: let it be seen, and begin the round anew."""
-        inbox = await asyncio.to_thread(build_inbox, configuration, self.store, self._inbox_limit)
-        self.rounds.configuration = replace(configuration, inbox=inbox)
+        async with self.commits.turn:  # a batch that is stored meanwhile would go to neither inbox
+            inbox = await asyncio.to_thread(build_inbox, configuration, self.store, self._inbox_limit)
+            self.rounds.configuration = replace(configuration, inbox=inbox)
         if snapshot is not None:
             self.publication.publish(snapshot, configuration.neighbors.history)
         self.rounds.interrupt()

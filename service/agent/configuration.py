@@ -12,6 +12,7 @@ from service.errors import (
     OlderEpochError,
     OlderRevisionError,
     RevisionTakenError,
+    SettingError,
     SourceFixedError,
 )
 from service.wire.configuration import (
@@ -55,10 +56,19 @@ def check_same_model(new: ModelDocument, current: ModelDocument) -> None:
         raise ModelLoadedError("this agent holds another model: start an agent with a data directory of its own for it")
 
 
-def check_source_change(new: ScheduleDocument, configuration: Configuration, store: Store, limit: int) -> None:
-    """A source is chosen once; until observations were used, or dropped for want of room, it can still change."""
-    counters = store.counters
-    if new.source != configuration.schedule.source and (counters.applied or counters.collected > limit):
+def check_schedule(new: ScheduleDocument, limit: int) -> None:
+    """Refuse to wait for more observations than can ever wait."""
+    if new.source == "stream" and new.waits and new.observations_per_round > limit:
+        raise SettingError(
+            f"observations_per_round: a round cannot wait for {new.observations_per_round} observations, "
+            f"as the inbox holds {limit}"
+        )
+
+
+def check_source_change(new: ScheduleDocument, configuration: Configuration, store: Store) -> None:
+    """A source is chosen once: `stream` can become `replay` before observations are applied, and nothing else goes."""
+    counters, current = store.counters, configuration.schedule.source
+    if new.source != current and (counters.applied or (counters.collected and current == "replay")):
         raise SourceFixedError(f"observations were already taken as source: {configuration.schedule.source}")
 
 
@@ -68,7 +78,7 @@ def build_inbox(configuration: Configuration, store: Store, limit: int) -> Inbox
     if model is None:
         return None
     replay, index = schedule.source == "replay", configuration.neighbors.index
-    intake = Intake(limit, replay, schedule.seed)
+    intake = Intake(limit, replay, schedule.seed, schedule.observations_per_round if schedule.waits else 0)
     if current is None:
         log = ObservationLog(store.database, model.features.dimension, model.outputs, store.counters, intake)
     else:

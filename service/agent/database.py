@@ -29,8 +29,8 @@ CREATE TABLE rounds (place INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, round IN
 -- number, applied, uncovered: rounds and observations up to and with that round. The newest row tells how far it is.
 CREATE TABLE history (number INTEGER PRIMARY KEY, applied INTEGER NOT NULL, uncovered INTEGER NOT NULL,
                       summary BLOB NOT NULL);
-CREATE TABLE collected (observations INTEGER NOT NULL);
-INSERT INTO collected VALUES (0);
+CREATE TABLE collected (observations INTEGER NOT NULL, replay_limit INTEGER);
+INSERT INTO collected VALUES (0, NULL);
 """
 
 
@@ -40,6 +40,7 @@ class Database:
     def __init__(self, folder: Path, agent: str) -> None:
         """Open the agent's file, or make it; no other process can open it meanwhile."""
         self.lock = threading.RLock()
+        self.fault: str | None = None  # why the last transaction could not be written
         path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -65,12 +66,14 @@ class Database:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
                 self.connection.execute("COMMIT")
+                self.fault = None
             except BaseException as fault:
                 with suppress(sqlite3.Error):
                     if self.connection.in_transaction:
                         self.connection.execute("ROLLBACK")
                 if isinstance(fault, sqlite3.Error):
-                    raise StorageError(f"the agent's file cannot be written: {fault}") from fault
+                    self.fault = f"the agent's file cannot be written: {fault}"
+                    raise StorageError(self.fault) from fault
                 raise
 
     @contextmanager

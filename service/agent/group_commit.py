@@ -9,7 +9,8 @@ from service.errors import DelboError, StoppingError, StorageError
 from service.wire.observations import Observations
 
 _MOST_AT_ONCE = 256  # posts in one transaction
-_PROBE_EVERY_S = 1.0  # while the disk is broken
+
+_Pending = tuple[Observations, Mark | None, asyncio.Future[StoredBatch | None]]
 
 
 class GroupCommit:
@@ -18,11 +19,11 @@ class GroupCommit:
     def __init__(self, log: Callable[[], ObservationLog], stored: Callable[[StoredBatch], None]) -> None:
         """`log` gives the log in force; `stored` hears of every new batch, on the event loop."""
         self._log, self._stored = log, stored
-        self._pending: list[tuple[Observations, Mark | None, asyncio.Future[StoredBatch | None]]] = []
+        self._pending: list[_Pending] = []
         self._wake = asyncio.Event()
         self._worker = Worker("writer")
         self._stopping = False
-        self.fault: str | None = None
+        self.turn = asyncio.Lock()  # held while a group is stored and made known
 
     async def append(self, observations: Observations, mark: Mark | None) -> StoredBatch | None:
         """Wait until the observations are on disk; None: a retry, they were there before."""
@@ -42,33 +43,26 @@ class GroupCommit:
         """Commit until stopped."""
         try:
             while True:
-                woken = await self._until_woken()
+                await self._wake.wait()
                 group, self._pending = self._pending[:_MOST_AT_ONCE], self._pending[_MOST_AT_ONCE:]
                 if not group:
                     if self._stopping:
                         return
                     self._wake.clear()
-                    if woken:
-                        continue  # else an empty transaction tells whether the disk works again
-                requests = [(observations, mark) for observations, mark, _ in group]
-                try:
-                    results = await self._worker.run(self._log().append, requests)
-                    self.fault = None
-                except StorageError as fault:
-                    self.fault = str(fault)
-                    results = [(None, fault)] * len(group)
-                for (_, _, done), (batch, refusal) in zip(group, results, strict=True):
-                    self._answer(done, batch, refusal)
+                    continue
+                async with self.turn:
+                    await self._commit(group)
         finally:
             self._worker.close()
 
-    async def _until_woken(self) -> bool:
-        """Wait for posts; after a fault of the disk, not too long."""
+    async def _commit(self, group: list[_Pending]) -> None:
+        requests = [(observations, mark) for observations, mark, _ in group]
         try:
-            async with asyncio.timeout(None if self.fault is None else _PROBE_EVERY_S):
-                return await self._wake.wait()
-        except TimeoutError:
-            return False
+            results = await self._worker.run(self._log().append, requests)
+        except StorageError as fault:
+            results = [(None, fault)] * len(group)
+        for (_, _, done), (batch, refusal) in zip(group, results, strict=True):
+            self._answer(done, batch, refusal)
 
     def _answer(
         self, done: asyncio.Future[StoredBatch | None], batch: StoredBatch | None, refusal: DelboError | None

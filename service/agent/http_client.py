@@ -51,10 +51,13 @@ class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: Any = None
         self._done: asyncio.Future[Reply] | None = None
+        self._head_size = 0
         self.is_open = False
 
     async def ask(self, request: bytes, limit: int) -> Reply:
         """Send the request and wait for the whole answer; whoever gives up waiting has to close the connection."""
+        if not self.is_open:
+            raise PeerError("it closed the connection")
         self._parser = httptools.HttpResponseParser(self)
         self._limit, self._size, self._head_size = limit, 0, 0
         self._pieces: list[bytes] = []
@@ -89,11 +92,11 @@ class _Connection(asyncio.Protocol):
         self._head_size += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as fault:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as fault:
             self._fail(WireError("malformed", f"the answer is not HTTP: {fault}"))
             return
-        if not self._status_known and self._head_size > _LARGEST_HEAD:
-            self._fail(WireError("oversized", "the answer's head is too long"))
+        if self._done is not None and self._head_size > _LARGEST_HEAD + 8 * self._size:  # 8: chunks may be tiny
+            self._fail(WireError("oversized", "the answer's headers are too long"))
 
     def connection_lost(self, fault: Exception | None) -> None:
         self.is_open = False
@@ -107,6 +110,10 @@ class _Connection(asyncio.Protocol):
             self._fail(PeerError("it closed the connection"))
 
     # httptools
+
+    def on_message_begin(self) -> None:
+        if self._done is None:
+            self.close()  # a second answer, and nothing more was asked
 
     def on_header(self, name: bytes, value: bytes) -> None:
         key = name.lower()
@@ -137,6 +144,9 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._done is None or self._done.done():
+            return
+        if self._status < 200:  # an interim answer: the one that counts is still to come
+            self._status, self._etag, self._ends_with_connection = 0, None, True
             return
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._done.set_result(Reply(self._status, self._etag, body))

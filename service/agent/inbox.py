@@ -21,6 +21,9 @@ class Taken:
     obsolete_before: int | None  # batches that begin earlier are then done with; None: none is
 
 
+_NO_BATCH = StoredBatch(0, 0, np.empty((0, 0)), np.empty(0))
+
+
 class StreamInbox:
     """Every accepted observation is applied once, in the order of acceptance."""
 
@@ -47,6 +50,8 @@ class StreamInbox:
             rows = slice(number - batch.first, min(end - batch.first, batch.count))
             x.append(batch.x[rows])
             y.append(batch.y[rows])
+            if not len(y[-1]):
+                raise StorageError(f"observation {number} is not in the agent's file, which must be damaged")
             number += len(y[-1])
         if not x:
             return Taken(*self.log.no_rows(), number, None)
@@ -61,9 +66,7 @@ class StreamInbox:
             self._current.pop(0)
         if not self._current or self._current[0].first > number:
             self._current = self.log.read(number, count)
-        if not self._current or self._current[0].first > number:
-            raise StorageError(f"observation {number} is not in the agent's file, which must be damaged")
-        return self._current[0]
+        return self._current[0] if self._current and self._current[0].first <= number else _NO_BATCH
 
 
 class ReplayInbox:
@@ -83,18 +86,15 @@ class ReplayInbox:
 
     def accepted(self, batch: StoredBatch) -> None:
         """Give the batch its places."""
-        with self.log.database.lock:
-            self._buffer.put(batch.first, batch.x, batch.y, batch.slots)
+        self._buffer.put(batch.first, batch.x, batch.y, batch.slots)
 
     def take(self, count: int, round_number: int) -> Taken:
         """A draw that depends on (seed, agent, round) only."""
-        applied = self.log.counters.applied
-        with self.log.database.lock:
-            if not count or not len(self._buffer):
-                return Taken(*self.log.no_rows(), applied, None)
-            rows = replay_rows(self.log.intake.seed, self.agent_index, round_number, len(self._buffer), count)
-            x, y = self._buffer.take(rows)
-        return Taken(x, y, applied + count, None)
+        applied, size = self.log.counters.applied, len(self._buffer)
+        if not count or not size:
+            return Taken(*self.log.no_rows(), applied, None)
+        rows = replay_rows(self.log.intake.seed, self.agent_index, round_number, size, count)
+        return Taken(*self._buffer.take(rows), applied + count, None)
 
 
 Inbox = StreamInbox | ReplayInbox

@@ -1,7 +1,7 @@
 """A model, loaded: everything that is built from the model document once, and a round's arithmetic with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,6 +16,10 @@ from service.inference.round import RoundRule, observe
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
 from service.wire.observations import ObservationReader
 from service.wire.parameters import ParameterCodec, ParameterMessage
+
+_LOCAL_ROWS = 65_536
+_DENSE_VALUES = 16_000_000
+_FEWEST_ROWS = 256
 
 
 class Computed(NamedTuple):
@@ -86,5 +90,17 @@ class LoadedModel:
             diagonal_step=self.document.spec.step,
             forgetting=schedule.forgetting,
         )
-        observed = observe(combined.state.evidence, self.features.activate(x), y, self.likelihood, rule)
-        return Computed(exchange.absorb(combined.state, observed.evidence), combined, observed.info)
+        evidence, info = combined.state.evidence, ConditioningInfo(0, 0, 0)
+        for begin in range(0, max(len(y), 1), self._rows_at_once):
+            rows = slice(begin, begin + self._rows_at_once)
+            evidence, added = observe(evidence, self.features.activate(x[rows]), y[rows], self.likelihood, rule)
+            info = ConditioningInfo(*(one + other for one, other in zip(info, added, strict=True)))
+            rule = replace(rule, forgetting=1.0)  # once a round
+        return Computed(exchange.absorb(combined.state, evidence), combined, info)
+
+    @property
+    def _rows_at_once(self) -> int:
+        """Chunks equal the whole; they bound the memory that activations take."""
+        if self.features.cutoff is not None:
+            return _LOCAL_ROWS
+        return max(_FEWEST_ROWS, _DENSE_VALUES // self.features.feature_count)

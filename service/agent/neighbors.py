@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -90,12 +89,9 @@ class Neighbors:
 
     async def pull_exactly(self, query: Query, deadline_s: float, codec: ParameterCodec) -> dict[str, ParameterMessage]:
         """Everybody's parameters of that very round, however long it takes (lockstep)."""
-        missing = [link for link in self.links if not link.shows(query)]
-        if len(missing) == 1:
-            await self._insist(missing[0], query, deadline_s, codec)
-        elif missing:
-            await asyncio.gather(*(self._insist(link, query, deadline_s, codec) for link in missing))
-        return {link.neighbor.name: link.message for link in self.links if link.message is not None}
+        pulls = (self._insist(link, query, deadline_s, codec) for link in self.links)
+        messages = await asyncio.gather(*pulls)
+        return {message.header.agent: message for message in messages}
 
     async def pull_latest(
         self, query: Query, deadline_s: float, stale_after_s: float, codec: ParameterCodec
@@ -110,9 +106,9 @@ class Neighbors:
             finally:
                 for pull in pulls:
                     pull.cancel()
+            if late:
+                await asyncio.wait(late)  # until they have ended; unlike awaiting them, it keeps our own cancellation
             for pull in late:
-                with suppress(asyncio.CancelledError):
-                    await pull
                 self._failed(pulls[pull], "deadline", "it did not answer by the deadline")
         now = self._clock()
         return {
@@ -133,8 +129,10 @@ class Neighbors:
             raise PeerError(f"{name} cannot be asked for its belief: {link.reason}")
         return link.message
 
-    async def _insist(self, link: Link, query: Query, deadline_s: float, codec: ParameterCodec) -> None:
-        while not link.shows(query):
+    async def _insist(self, link: Link, query: Query, deadline_s: float, codec: ParameterCodec) -> ParameterMessage:
+        while True:
+            if link.message is not None and link.shows(query):
+                return link.message
             pause = link.retry_at - self._clock()
             if pause > 0:
                 await asyncio.sleep(pause)
@@ -154,7 +152,7 @@ class Neighbors:
             reply = await self._fetch(link.neighbor.url, self._target(query, wait_s), headers, codec.size_limit)
             if reply.status == 200:
                 await self._accept(link, query, reply, codec)
-            elif reply.status == 304 and link.message is not None:
+            elif reply.status == 304 and "If-None-Match" in headers:
                 self._heard(link, "unchanged")
             else:
                 self._answered_otherwise(link, reply, patient=self._clock() - asked_at >= wait_s / 2)

@@ -7,7 +7,7 @@ recognised as another body if it is one.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from service.wire.observations import Observations
 DIGESTS_KEPT = 1000  # per client
 MOST_CLIENTS = 100_000
 _ANONYMOUS = ""
+_STREAMS_NAMED = 10
 
 
 class Mark(NamedTuple):
@@ -52,11 +53,15 @@ class StoredBatch:
 
 @dataclass(frozen=True)
 class Intake:
-    """How much the log takes: for `stream`, observations not yet applied; for `replay`, places in the buffer."""
+    """How much the log takes: for `stream`, observations not yet applied; for `replay`, places in the buffer.
+
+    wanted: observations that a round waits for, and that must therefore get in.
+    """
 
     limit: int
     replay: bool = False
     seed: int = 0
+    wanted: int = 0
 
 
 @dataclass
@@ -74,7 +79,15 @@ class _Draft:
     """What the log will say of itself once the transaction under way is committed."""
 
     collected: int
+    replay_limit: int | None
+    streams: "Streams"
+
+
+class Streams(NamedTuple):
+    """Who posts: whether there was a stream and none is open, and the names of some that are."""
+
     ended: bool
+    open: tuple[str, ...]
 
 
 @dataclass
@@ -86,12 +99,19 @@ class ObservationLog:
     outputs: int | None  # None: y is a number, not a vector
     counters: Counters
     intake: Intake
-    ended: bool = field(init=False)
+    streams: Streams = field(init=False)
+    replay_limit: int | None = field(init=False)  # of the buffer that the places on disk belong to
     _draft: _Draft = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         with self.database.reading() as connection:
-            self.ended = _all_ended(connection)
+            self.streams = _streams(connection)
+            self.replay_limit = connection.execute("SELECT replay_limit FROM collected").fetchone()[0]
+
+    @property
+    def ended(self) -> bool:
+        """Whether there was a stream, and none is open."""
+        return self.streams.ended
 
     def append(
         self, requests: Sequence[tuple[Observations, Mark | None]]
@@ -103,15 +123,19 @@ class ObservationLog:
         results: list[tuple[StoredBatch | None, DelboError | None]] = []
         with self.database.lock:
             # A round that runs meanwhile must not see what is not on disk yet, and might never be.
-            self._draft = _Draft(self.counters.collected, self.ended)
+            before = _Draft(self.counters.collected, self.replay_limit, self.streams)
+            self._draft = replace(before)
             with self.database.transaction() as connection:
                 for observations, mark in requests:
                     try:
                         results.append((self._append(connection, observations, mark), None))
                     except DelboError as fault:
                         results.append((None, fault))
-                connection.execute("UPDATE collected SET observations = ?", (self._draft.collected,))
-            self.counters.collected, self.ended = self._draft.collected, self._draft.ended
+                if self._draft != before:
+                    values = (self._draft.collected, self._draft.replay_limit)
+                    connection.execute("UPDATE collected SET observations = ?, replay_limit = ?", values)
+            self.counters.collected, self.streams = self._draft.collected, self._draft.streams
+            self.replay_limit = self._draft.replay_limit
         return results
 
     def read(self, number: int, count: int) -> list[StoredBatch]:
@@ -166,14 +190,17 @@ class ObservationLog:
         if row is None or mark is not None or bool(ended) != observations.end:
             connection.execute("REPLACE INTO clients VALUES (?, ?, ?)", (client, expected, observations.end))
         if row is None or bool(ended) != observations.end:
-            self._draft.ended = _all_ended(connection)
+            self._draft.streams = _streams(connection)
         return self._insert(connection, observations)
 
     def _insert(self, connection: sqlite3.Connection, observations: Observations) -> StoredBatch:
         first, count, slots = self._draft.collected, len(observations), None
         x, y = observations.x, observations.y
-        if self.intake.replay and first + count > self.intake.limit:
-            slots = replay_slots(self.intake.seed, first, count, self.intake.limit)
+        if self.intake.replay:
+            self._draft.replay_limit = limit = self._draft.replay_limit or max(self.intake.limit, first)
+            if first + count > limit:
+                slots = replay_slots(self.intake.seed, first, count, limit)
+        if slots is not None:
             x, y = x[slots >= 0], y[slots >= 0]
             slots = slots[slots >= 0]
         if len(y):  # of a batch that got no place in a full replay buffer nothing is kept
@@ -192,7 +219,7 @@ class ObservationLog:
         if count > limit:
             raise BatchTooLargeError(f"{count} observations at once are more than the inbox holds, {limit}")
         backlog = self._draft.collected - self.counters.applied
-        if backlog + count > limit:
+        if backlog + count > limit and backlog >= self.intake.wanted:
             raise BacklogFullError(f"{backlog} observations wait to be applied, of at most {limit}: try again later")
 
     def _batch(self, row: tuple[int, int, bytes, bytes, bytes | None]) -> StoredBatch:
@@ -254,7 +281,7 @@ def _check_room_for_client(connection: sqlite3.Connection) -> None:
         raise TooManyClientsError(f"{MOST_CLIENTS} clients have posted already: use one of their names")
 
 
-def _all_ended(connection: sqlite3.Connection) -> bool:
-    """Whether there was a stream, and none is open."""
-    total, ended = connection.execute("SELECT count(*), coalesce(sum(ended), 0) FROM clients").fetchone()
-    return bool(total and total == ended)
+def _streams(connection: sqlite3.Connection) -> Streams:
+    open_ones = connection.execute("SELECT name FROM clients WHERE NOT ended LIMIT ?", (_STREAMS_NAMED,)).fetchall()
+    is_any = connection.execute("SELECT EXISTS (SELECT 1 FROM clients)").fetchone()[0]
+    return Streams(bool(is_any and not open_ones), tuple(name for (name,) in open_ones))

@@ -15,6 +15,7 @@ from service.wire.arrays import Precision
 from service.wire.parameters import Header, ParameterMessage
 
 _MEMORY = 64 * 2**20  # bytes of older rounds' messages; what does not fit is read from disk
+_CONVERSIONS_KEPT = 2
 _MOST_WAITING = 1000  # peers that wait for a round
 
 
@@ -59,7 +60,7 @@ class Publication:
         self._names: deque[tuple[int, int]] = deque(store.kept_names())
         self._recent: OrderedDict[tuple[int, int], KeptRound] = OrderedDict()
         self._waiting: dict[asyncio.Future[None], tuple[int, int]] = {}
-        self._converted: tuple[KeptRound, bytes] | None = None
+        self._converted: OrderedDict[tuple[int, int], asyncio.Future[bytes]] = OrderedDict()
         self._stopping = False
 
     def publish(self, snapshot: Snapshot, history: int) -> None:
@@ -105,15 +106,16 @@ class Publication:
         return kept
 
     async def convert(self, kept: KeptRound, precision: Precision) -> bytes:
-        """The message with numbers of that precision."""
+        """The message with numbers of that precision; all peers share the conversion."""
         if precision == "float64" or self.current is None:
             return kept.message
-        if self._converted is not None and self._converted[0] is kept:
-            return self._converted[1]
-        codec = self.current.model.codec
-        message = await asyncio.to_thread(lambda: codec.encode(codec.decode(kept.message), precision))
-        self._converted = (kept, message)
-        return message
+        name = (kept.epoch, kept.round)
+        if name not in self._converted:
+            codec = self.current.model.codec
+            self._converted[name] = asyncio.ensure_future(asyncio.to_thread(codec.rounded, kept.message))
+            while len(self._converted) > _CONVERSIONS_KEPT:
+                self._converted.popitem(last=False)
+        return await asyncio.shield(self._converted[name])
 
     async def _until(self, wanted: tuple[int, int], wait_s: float) -> None:
         if self._stopping:

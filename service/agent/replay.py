@@ -5,6 +5,7 @@ observation takes a random one of k places if that is one of the buffer's, and i
 every observation collected so far is in the buffer with the same probability.
 """
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ class ReplayBuffer:
         self._x: FloatArray = np.empty((0, dimension))
         self._y: FloatArray = np.empty((0, *target_shape))
         self._size = 0
+        self._lock = threading.Lock()  # the loop puts, the rounds' thread takes
 
     def __len__(self) -> int:
         return self._size
@@ -52,15 +54,17 @@ class ReplayBuffer:
         places = np.arange(first, first + len(y)) if slots is None else slots
         if not len(places):
             return
-        self._size = max(self._size, int(places.max()) + 1)
-        if self._size > len(self._y):
-            room = max(self._size, 2 * len(self._y), 1024)
-            self._x, self._y = _grown(self._x, room), _grown(self._y, room)
-        self._x[places], self._y[places] = x, y  # of rows that share a place the last one stays
+        with self._lock:
+            self._size = max(self._size, int(places.max()) + 1)
+            if self._size > len(self._y):
+                room = max(self._size, 2 * len(self._y), 1024)
+                self._x, self._y = _grown(self._x, room), _grown(self._y, room)
+            self._x[places], self._y[places] = x, y  # of rows that share a place the last one stays
 
     def take(self, rows: Any) -> tuple[FloatArray, FloatArray]:
         """Copies of these rows."""
-        return self._x[rows], self._y[rows]
+        with self._lock:
+            return self._x[rows], self._y[rows]
 
 
 def _grown(array: FloatArray, room: int) -> FloatArray:

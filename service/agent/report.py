@@ -30,6 +30,7 @@ def status(agent: Agent) -> dict[str, Any]:
             "backlog": 0 if replay else counters.collected - counters.applied,
             "uncovered": counters.uncovered,
             "ended": configuration.inbox is not None and configuration.inbox.log.ended,
+            "open_streams": [] if configuration.inbox is None else configuration.inbox.log.streams.open,
         },
         "neighbors": [describe(link, now, schedule.stale_after_s) for link in agent.neighbors.links],
         "own_weight": configuration.neighbors.own_weight,

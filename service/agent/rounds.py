@@ -74,7 +74,6 @@ class Rounds:
         self.configuration = configuration
         self.phase: Phase = "no-model"
         self.fault: str | None = None  # of the arithmetic: no round until something changes
-        self.storage_fault: str | None = None  # of the disk: tried again after a pause
         self.turn = asyncio.Lock()  # held while a round is computed, and while a document is put
         self._changed = asyncio.Event()
         self._preparing: asyncio.Task[Prepared] | None = None
@@ -90,9 +89,7 @@ class Rounds:
     def interrupt(self) -> None:
         """Begin the round anew: something that it depends on has changed."""
         self.fault = None
-        if self._preparing is not None:
-            self._preparing.cancel()
-        self._forget_ahead()
+        self._abandon()
 
     def notice(self) -> None:
         """Something that the round may wait for has come."""
@@ -108,18 +105,18 @@ class Rounds:
         steps = _Steps(count)
         try:
             async with asyncio.timeout(wait_s), self._stepping:
+                if self._stopping:
+                    raise StoppingError("this agent is shutting down")
+                self._check_steps()
+                self._steps = steps
+                self.notice()
                 try:
-                    if self._stopping:
-                        raise StoppingError("this agent is shutting down")
-                    self._check_steps()
-                    self._steps = steps
-                    self.notice()
                     if self._hindrance() is None:
                         await steps.done.wait()
                 finally:
                     self._steps = None
                     if len(steps.summaries) < count:
-                        self.interrupt()
+                        self._abandon()
         except TimeoutError:
             pass
         if self._stopping and not steps.summaries:
@@ -142,8 +139,7 @@ class Rounds:
                     self._preparing = None
                 await self._complete(prepared)
         finally:
-            if self._steps is not None:
-                self._steps.done.set()
+            self._end_steps()
             self._forget_ahead()
             self._worker.close()
 
@@ -168,6 +164,7 @@ class Rounds:
         schedule = configuration.schedule
         while (hindrance := self._hindrance()) is not None:
             self.phase = hindrance
+            self._end_steps()
             await self._until_noticed()
         await self._rest(schedule.period_s)
         before, inbox = self._publication.current, configuration.inbox
@@ -211,6 +208,8 @@ class Rounds:
             ahead, self._ahead = self._ahead, None
             if ahead is not None and ahead.query == query:
                 return await ahead.pull
+            if ahead is not None:
+                ahead.pull.cancel()
             return await self._neighbors.pull_exactly(query, schedule.deadline_s, codec)
         return await self._neighbors.pull_latest(query, schedule.deadline_s, schedule.stale_after_s, codec)
 
@@ -224,6 +223,12 @@ class Rounds:
         pull = self._neighbors.pull_exactly(query, schedule.deadline_s, prepared.before.model.codec)
         self._forget_ahead()
         self._ahead = _Ahead(query, asyncio.create_task(pull))
+
+    def _abandon(self) -> None:
+        """Nothing of the round that waits has happened yet: begin it anew."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        self._forget_ahead()
 
     def _forget_ahead(self) -> None:
         if self._ahead is not None:
@@ -244,13 +249,15 @@ class Rounds:
             try:
                 snapshot, summary = await self._worker.run(self._compute, prepared)
             except StorageError as fault:
+                self._forget_ahead()  # else it and the same round's pulls would take each other's answers
                 self._back_off(fault)
                 return
-            except DelboError as fault:
-                self.fault = str(fault)
+            except (DelboError, MemoryError) as fault:
+                self._forget_ahead()
+                self.fault = str(fault) or "there is not enough memory for a round"
                 log.error("round %d failed: %s", prepared.before.state.round, fault)
                 return
-            self._failures, self.storage_fault = 0, None
+            self._failures = 0
             self._publication.publish(snapshot, self.configuration.neighbors.history)
         self._count_step(summary)
 
@@ -260,12 +267,15 @@ class Rounds:
         if steps is not None:
             steps.summaries.append(summary)
             if len(steps.summaries) == steps.wanted or self._hindrance() is not None:
-                steps.done.set()
-                self._steps = None
+                self._end_steps()
+
+    def _end_steps(self) -> None:
+        if self._steps is not None:
+            self._steps.done.set()
+            self._steps = None
 
     def _back_off(self, fault: StorageError) -> None:
         """Nothing was committed: try the same round again after a pause."""
-        self.storage_fault = str(fault)
         pause = min(_FIRST_BACK_OFF_S * 2.0 ** min(self._failures, 20), _LONGEST_BACK_OFF_S)
         self._failures += 1
         self._retry_at = self._clock() + pause

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from service.agent.agent import Agent
-from service.api.bodies import ClientGoneError
+from service.api.bodies import BodyReader, ClientGoneError
 from service.api.docs_page import HEADERS, docs_page
 from service.api.messages import Message, Receive, Scope, Send
 from service.api.observations import ObservationsEndpoint
@@ -25,6 +25,7 @@ from service.errors import DelboError
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _MOST_AT_ONCE = 2048  # requests
+_PROBES = ("/livez", "/readyz", "/v1/livez", "/v1/readyz")  # which a busy agent still answers
 
 log = logging.getLogger(__name__)
 
@@ -33,17 +34,18 @@ class Application:
     """One agent's ASGI application."""
 
     def __init__(self, agent: Agent, body_limit: int) -> None:
+        bodies = BodyReader(body_limit)
         self._bare: dict[tuple[str, str], Endpoint] = {
             ("GET", "/v1/parameters"): ParametersEndpoint(agent),
-            ("POST", "/v1/observations"): ObservationsEndpoint(agent, body_limit),
+            ("POST", "/v1/observations"): ObservationsEndpoint(agent, bodies),
         }
         self._bare_paths = {path: method for method, path in self._bare}
-        self._behind = _fastapi(agent, body_limit)
+        self._behind = _fastapi(agent, bodies)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in _PROBES:
             await self._behind(scope, receive, send)
             return
         if self._running >= _MOST_AT_ONCE:
@@ -88,7 +90,7 @@ def _leaves_body_unread(fault: Exception) -> bool:
     return isinstance(fault, ProblemError) and fault.kind.status in (408, 413, 415)
 
 
-def _fastapi(agent: Agent, body_limit: int) -> FastAPI:
+def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
     app = FastAPI(
         title="delbo agent",
         description="One agent of a network that learns one belief together.",
@@ -96,7 +98,7 @@ def _fastapi(agent: Agent, body_limit: int) -> FastAPI:
         docs_url=None,  # its page loads scripts from another server, and an agent may have no way there
         redoc_url=None,
     )
-    app.include_router(make_router(agent, body_limit))
+    app.include_router(make_router(agent, bodies))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
 
     @app.get("/docs", include_in_schema=False)

@@ -9,6 +9,7 @@ from service.api.problems import ProblemError
 
 _PIECE = 1 << 18  # bytes that decompression makes at a time
 _BODY_TIMEOUT_S = 60.0
+_ROOM = 256 * 2**20  # bytes of all bodies that are arriving
 
 
 class ClientGoneError(Exception):
@@ -45,23 +46,39 @@ async def pieces(scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
         raise ProblemError("invalid-encoding", "the gzip data broke off")
 
 
-async def whole(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole body, if it is no longer than `limit`."""
-    length = header(scope, b"content-length")
-    if length is not None and length.isdigit() and int(length) > limit:
-        raise _too_large(limit)
-    body: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(_BODY_TIMEOUT_S):
-            async for piece in pieces(scope, receive):
-                size += len(piece)
-                if size > limit:
-                    raise _too_large(limit)
-                body.append(piece)
-    except TimeoutError:
-        raise ProblemError("slow-body", f"the body was not complete after {_BODY_TIMEOUT_S:g} s") from None
-    return body[0] if len(body) == 1 else b"".join(body)
+class BodyReader:
+    """Reads whole bodies: each of bounded size, and all that arrive at a time together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._room = max(_ROOM, 2 * limit)
+
+    async def whole(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body."""
+        length = header(scope, b"content-length")
+        if length is not None and length.isdigit() and int(length) > self.limit:
+            raise self._too_large()
+        body: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(_BODY_TIMEOUT_S):
+                async for piece in pieces(scope, receive):
+                    size += len(piece)
+                    self._room -= len(piece)
+                    body.append(piece)
+                    if size > self.limit:
+                        raise self._too_large()
+                    if self._room < 0:
+                        raise ProblemError("busy", "too many bodies are arriving at once: try again")
+        except TimeoutError:
+            raise ProblemError("slow-body", f"the body was not complete after {_BODY_TIMEOUT_S:g} s") from None
+        finally:
+            self._room += size
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def _too_large(self) -> ProblemError:
+        limit = self.limit
+        return ProblemError("body-too-large", f"the body is larger than {limit} bytes: send it in parts", limit=limit)
 
 
 async def lines(scope: Scope, receive: Receive, longest: int) -> AsyncIterator[list[bytes]]:
@@ -71,6 +88,7 @@ async def lines(scope: Scope, receive: Receive, longest: int) -> AsyncIterator[l
         *complete, rest = (rest + piece).split(b"\n")
         if complete:
             yield complete
+        await asyncio.sleep(0)  # little data can make many pieces: others have their turn
         if len(rest) > longest:
             raise ProblemError("line-too-long", f"a line is longer than {longest} bytes")
     if rest:
@@ -79,7 +97,3 @@ async def lines(scope: Scope, receive: Receive, longest: int) -> AsyncIterator[l
 
 def _gzip() -> "zlib._Decompress":
     return zlib.decompressobj(16 + zlib.MAX_WBITS)
-
-
-def _too_large(limit: int) -> ProblemError:
-    return ProblemError("body-too-large", f"the body is larger than {limit} bytes: send it in parts", limit=limit)

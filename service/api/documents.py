@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from fastapi import Request, Response
 
-from service.api import bodies
+from service.api.bodies import BodyReader
 from service.api.messages import media_type
 from service.api.problems import ProblemError
 from service.wire.arrays import to_wire
@@ -15,12 +15,12 @@ from service.wire.parameters import MEDIA_TYPE as MSGPACK
 _JSON = "application/json"
 
 
-async def read_document(request: Request, limit: int) -> Any:
+async def read_document(request: Request, bodies: BodyReader) -> Any:
     """The body, decoded and not yet checked."""
     kind = media_type(request.scope)
     if kind not in (_JSON, MSGPACK):
         raise ProblemError("unsupported-media-type", f"content-type {kind!r}: it should be {_JSON} or {MSGPACK}")
-    body = await bodies.whole(request.scope, request.receive, limit)
+    body = await bodies.whole(request.scope, request.receive)
     try:
         return msgspec.json.decode(body) if kind == _JSON else msgspec.msgpack.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:

@@ -9,7 +9,7 @@ import msgspec
 
 from service.agent.agent import Agent
 from service.agent.observation_log import Mark
-from service.api import bodies
+from service.api.bodies import BodyReader, lines
 from service.api.messages import Message, Receive, Scope, Send, header, media_type, send_response
 from service.api.problems import ProblemError, document_of, send_problem
 from service.errors import BacklogFullError, BatchTooLargeError, DelboError, StoppingError
@@ -21,6 +21,9 @@ _JSON = "application/json"
 _LINES = "application/x-ndjson"
 _LONGEST_LINE = 1 << 20
 _LINES_AT_ONCE = 4096
+_MOST_STREAMS = 256
+_MOST_BLANK = 100_000  # blank lines behind one another
+_SILENCE_S = 600.0  # after which a stream is given up
 _PATIENCE_S = 10.0  # how long a stream waits while the inbox is full
 _LARGE = 1 << 18  # bytes; larger bodies are decoded in a thread
 
@@ -36,14 +39,15 @@ _DECODERS: dict[str, Callable[[ObservationReader, bytes], Observations]] = {
 class ObservationsEndpoint:
     """Takes observations; whatever is acknowledged is on disk."""
 
-    def __init__(self, agent: Agent, body_limit: int) -> None:
-        self._agent, self._body_limit = agent, body_limit
+    def __init__(self, agent: Agent, bodies: BodyReader) -> None:
+        self._agent, self._bodies = agent, bodies
+        self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client, sequence = _mark(scope["query_string"])
         kind = media_type(scope)
         if kind == _LINES:
-            await _Stream(self._agent, client, sequence).run(scope, receive, send)
+            await self._take_lines(_Stream(self._agent, client, sequence), scope, receive, send)
             return
         decode = _DECODERS.get(kind or "")
         if decode is None:
@@ -51,12 +55,21 @@ class ObservationsEndpoint:
                 "unsupported-media-type", f"content-type {kind!r}: it should be {_JSON}, {_LINES} or {MSGPACK}"
             )
         reader = self._agent.reader
-        body = await bodies.whole(scope, receive, self._body_limit)
+        body = await self._bodies.whole(scope, receive)
         large = len(body) > _LARGE
         observations = await asyncio.to_thread(decode, reader, body) if large else decode(reader, body)
         await self._agent.accept(observations, None if client is None else Mark(client, sequence))
         answer = _acknowledged(len(observations), client, sequence + 1)
         await send_response(send, 200, _JSON_HEADERS, answer)
+
+    async def _take_lines(self, stream: "_Stream", scope: Scope, receive: Receive, send: Send) -> None:
+        if self._streams >= _MOST_STREAMS:
+            raise ProblemError("busy", f"{_MOST_STREAMS} streams are open: try again")
+        self._streams += 1
+        try:
+            await stream.run(scope, receive, send)
+        finally:
+            self._streams -= 1
 
 
 class _Stream:
@@ -67,6 +80,7 @@ class _Stream:
         self._stored = 0  # observations of this request that are on disk
         self._marks = 0  # lines of this request that are on disk
         self._line = 0  # lines read, blank ones counted
+        self._blank = 0  # blank lines since the last observation
         self._ended = False
         self._acknowledging = False
 
@@ -80,7 +94,7 @@ class _Stream:
         if self._acknowledging:
             await send({"type": "http.response.start", "status": 200, "headers": _LINE_HEADERS})
         try:
-            async for group in bodies.lines(scope, self._until_stopped(receive), _LONGEST_LINE):
+            async for group in lines(scope, self._until_stopped(receive), _LONGEST_LINE):
                 for begin in range(0, len(group), _LINES_AT_ONCE):
                     await self._take(reader, group[begin : begin + _LINES_AT_ONCE])
                     if self._acknowledging:
@@ -91,16 +105,18 @@ class _Stream:
         await self._answer(send)
 
     def _until_stopped(self, receive: Receive) -> Receive:
-        """The same, until the agent shuts down: a stream may be silent for long."""
+        """The same, until the agent shuts down; a stream may be silent for long, but not for ever."""
 
         async def receive_or_stop() -> Message:
             incoming = asyncio.ensure_future(receive())
             stopped = asyncio.ensure_future(self._agent.stopped.wait())
             try:
-                await asyncio.wait((incoming, stopped), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((incoming, stopped), timeout=_SILENCE_S, return_when=asyncio.FIRST_COMPLETED)
                 if incoming.done():
                     return incoming.result()
-                raise StoppingError("this agent is shutting down")
+                if stopped.done():
+                    raise StoppingError("this agent is shutting down")
+                raise ProblemError("slow-body", f"nothing came for {_SILENCE_S:g} s")
             finally:
                 incoming.cancel()
                 stopped.cancel()
@@ -111,7 +127,11 @@ class _Stream:
         numbered = [(self._line + place, text) for place, text in enumerate(group, 1) if text.strip()]
         self._line += len(group)
         if not numbered:
+            self._blank += len(group)
+            if self._blank > _MOST_BLANK:
+                raise _at(self._line, ProblemError("invalid-observations", "there are too many blank lines"))
             return
+        self._blank = 0
         if self._ended:
             raise _at(numbered[0][0], ProblemError("invalid-observations", "nothing may come after the end"))
         observations, fault = reader.from_lines([text for _, text in numbered])

@@ -7,6 +7,8 @@ all others.
 """
 
 import asyncio
+import logging
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -20,8 +22,11 @@ from service.api.parameters import ParametersEndpoint
 from service.api.problems import ProblemError, document_of, headers_of
 from service.errors import DelboError
 
+log = logging.getLogger(__name__)
+
 _BEGINNING = b"GET /v1/parameters"
 _END = b"\r\n\r\n"
+_CLEAN = re.compile(rb"(?:[ -~]+\r\n)+\r\n")  # one whole head, of nothing but printable characters
 _PLAIN = (b"host", b"accept", b"if-none-match", b"user-agent")  # headers that need no more than this
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -50,7 +55,7 @@ class PeerProtocol(asyncio.Protocol):
         self._answering: asyncio.Task[None] | None = None
         self._early = b""  # what came while an answer was due
         self._served = self._seen = 0
-        self._stopping = False
+        self._stopping = self._full = False
 
     # asyncio.Protocol
 
@@ -66,7 +71,7 @@ class PeerProtocol(asyncio.Protocol):
             self._answering.cancel()
 
     def data_received(self, data: bytes) -> None:
-        if self._answering is not None:
+        if self._answering is not None or self._full:
             self._early += data
             self._transport.pause_reading()
             return
@@ -89,6 +94,15 @@ class PeerProtocol(asyncio.Protocol):
         self._state.tasks.add(self._answering)
         self._answering.add_done_callback(self._state.tasks.discard)
 
+    def pause_writing(self) -> None:
+        """The peer asks, and does not read its answers: it gets no more of them for now."""
+        self._full = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._go_on()
+
     # What uvicorn's server asks of a connection
 
     def shutdown(self) -> None:
@@ -101,13 +115,21 @@ class PeerProtocol(asyncio.Protocol):
         """Wait for the round, then answer."""
         try:
             answer = await self._parameters.answer(query, known)
-        except (ProblemError, DelboError) as fault:
+        except Exception as fault:
+            if not isinstance(fault, ProblemError | DelboError):
+                log.exception("GET /v1/parameters failed")
             answer = _problem(fault)
         self._answering = None
         self._write(*answer)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Read on, and begin with what came while that was not possible."""
+        if self._answering is not None or self._full or self._transport.is_closing():
+            return
+        self._transport.resume_reading()
         if self._early:
             early, self._early = self._early, b""
-            self._transport.resume_reading()
             self.data_received(early)
 
     def _write(self, status: int, headers: Headers, body: bytes) -> None:
@@ -136,11 +158,11 @@ class PeerProtocol(asyncio.Protocol):
 
 def _plain_request(data: bytes) -> tuple[bytes, str | None] | None:
     """Query and If-None-Match of a whole, plain request for parameters; None for anything else."""
-    if not (data.startswith(_BEGINNING) and data.endswith(_END) and data.find(_END) == len(data) - len(_END)):
+    if not (data.startswith(_BEGINNING) and _CLEAN.fullmatch(data)):
         return None
     first, *lines = data[: -len(_END)].split(b"\r\n")
     words = first.split(b" ")
-    if len(words) != 3 or words[2] != b"HTTP/1.1":
+    if len(words) != 3 or words[2] != b"HTTP/1.1" or b"#" in words[1]:
         return None
     path, _, query = words[1].partition(b"?")
     known = None
@@ -149,6 +171,8 @@ def _plain_request(data: bytes) -> tuple[bytes, str | None] | None:
         if not colon or name.lower() not in _PLAIN:
             return None
         if name.lower() == b"if-none-match":
+            if known is not None or value.endswith(b" "):
+                return None
             known = value.strip().decode("latin-1")
     return (query, known) if path == b"/v1/parameters" else None
 

@@ -44,7 +44,7 @@ _OF_ERRORS: dict[type[errors.DelboError], Kind] = {
     errors.RoundGoneError: Kind(ROUND_GONE, 410, "The round is no longer kept"),
     errors.BacklogFullError: Kind("backlog-full", 429, "The inbox is full", retry_after_s=1),
     errors.BatchTooLargeError: Kind("batch-too-large", 413, "More observations at once than the inbox holds"),
-    errors.TooManyClientsError: Kind("too-many-clients", 429, "There is no room for another client's marks", 60),
+    errors.TooManyClientsError: Kind("too-many-clients", 409, "There is no room for another client's marks"),
     errors.PeerError: Kind("peer-unavailable", 503, "Another agent did not answer", retry_after_s=1),
     errors.StoppingError: Kind("stopping", 503, "The agent is shutting down", retry_after_s=2),
     errors.StorageError: Kind("storage-failed", 503, "The disk is full or broken", retry_after_s=5),
@@ -64,7 +64,6 @@ _OF_REQUESTS = (
     Kind("line-too-long", 413, "A line is longer than the limit"),
     Kind("unsupported-media-type", 415, "The content type is not known here"),
     Kind("unsupported-encoding", 415, "The content encoding is not known here"),
-    Kind("precision", 422, "The numbers do not fit the precision asked for"),
     Kind("internal", 500, "Something went wrong in the agent itself"),
     Kind("busy", 503, "Too many requests at once", retry_after_s=1),
 )

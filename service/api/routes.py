@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from service.agent.agent import Agent
 from service.agent.report import belief_summary, status
+from service.api.bodies import BodyReader
 from service.api.documents import read_document, write_document
 from service.api.openapi import answers, takes
 from service.wire.configuration import ModelDocument, NeighborsDocument, RoundsRequest, ScheduleDocument
@@ -17,41 +18,45 @@ FullQuery = Annotated[bool, Query(description="With mean and variance of every p
 LimitQuery = Annotated[int, Query(ge=1, le=_HISTORY_AT_ONCE, description="At most so many rounds, the newest.")]
 
 
-def make_router(agent: Agent, body_limit: int) -> APIRouter:
+def make_router(agent: Agent, bodies: BodyReader) -> APIRouter:
     """All routes of one agent but the two that are bare ASGI."""
     router = APIRouter()
 
     @router.put("/v1/model", tags=["control"], summary="Load the model", **takes(ModelDocument))
     async def put_model(request: Request) -> Response:
-        document = ModelDocument.parse(await read_document(request, body_limit))
+        document = await asyncio.to_thread(ModelDocument.parse, await read_document(request, bodies))
         await agent.put_model(document)
         return write_document(request, {"revision": document.revision, "model_id": document.spec.model_id})
 
     @router.put("/v1/neighbors", tags=["control"], summary="Begin a new epoch", **takes(NeighborsDocument))
     async def put_neighbors(request: Request) -> Response:
-        document = NeighborsDocument.parse(await read_document(request, body_limit))
+        document = NeighborsDocument.parse(await read_document(request, bodies))
         await agent.put_neighbors(document)
         return write_document(request, {"epoch": document.epoch})
 
     @router.put("/v1/schedule", tags=["control"], summary="Say when rounds run", **takes(ScheduleDocument))
     async def put_schedule(request: Request) -> Response:
-        document = ScheduleDocument.parse(await read_document(request, body_limit))
+        document = ScheduleDocument.parse(await read_document(request, bodies))
         await agent.put_schedule(document)
         return write_document(request, {"revision": document.revision})
 
     @router.post("/v1/rounds", tags=["control"], summary="Run rounds of a paused agent now", **takes(RoundsRequest))
     async def post_rounds(request: Request) -> Response:
-        wanted = RoundsRequest.parse(await read_document(request, body_limit))
+        wanted = RoundsRequest.parse(await read_document(request, bodies))
         summaries = await agent.rounds.step(wanted.rounds, wanted.wait_s)
         return write_document(request, {"complete": len(summaries) == wanted.rounds, "rounds": summaries})
 
     @router.get("/v1/belief", tags=["read"], summary="The belief", **answers())
     async def get_belief(request: Request, full: FullQuery = False) -> Response:
         snapshot = agent.snapshot
-        document = await asyncio.to_thread(belief_summary, snapshot)
-        if full:
-            document |= {"mean": snapshot.belief.mean, "variance": snapshot.belief.variance}
-        return write_document(request, document)
+
+        def answer() -> Response:
+            document = belief_summary(snapshot)
+            if full:
+                document |= {"mean": snapshot.belief.mean, "variance": snapshot.belief.variance}
+            return write_document(request, document)
+
+        return await asyncio.to_thread(answer)
 
     @router.get("/v1/status", tags=["read"], summary="How the agent is", **answers())
     async def get_status(request: Request) -> Response:

@@ -39,6 +39,7 @@ def _check_url(url: str) -> str:
             url.isascii()
             and url.isprintable()
             and " " not in url
+            and "@" not in url  # tokens come from files, not from addresses
             and parts.scheme in ("http", "https")
             and bool(parts.hostname)
             and parts.port != 0

@@ -124,6 +124,15 @@ class ParameterCodec:
             _WireMessage(VERSION, header.agent, header.incarnation, header.model_id, header.epoch, header.round, parts)
         )
 
+    def rounded(self, data: bytes) -> bytes:
+        """A message in float32; where that would be no belief, or out of range, the message as it is."""
+        try:
+            rounded = self.encode(self.decode(data), "float32")
+            self.decode(rounded)
+        except WireError:
+            return data
+        return rounded
+
     def decode(self, data: bytes) -> ParameterMessage:
         """The message, if it is one of this model and its numbers make a belief; else a WireError with its reason."""
         if len(data) > self.size_limit:

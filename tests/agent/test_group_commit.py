@@ -110,7 +110,7 @@ async def test_everyone_gets_an_answer_of_their_own(store: Store) -> None:
             await conflict
         with pytest.raises(SequenceGapError):
             await gap
-        assert writer.commits.fault is None
+        assert writer.store.database.fault is None
         assert held(writer.log) == [-1, 1, 4]
         assert len(writer.heard) == 3
 
@@ -138,11 +138,11 @@ async def test_a_failing_disk_fails_all_that_wait_and_is_told_until_it_works_aga
             posts = [writer.post(number) for number in range(5)]
             results = await asyncio.gather(*posts, return_exceptions=True)
             assert all(isinstance(result, StorageError) for result in results)
-            assert "cannot be written" in (writer.commits.fault or "")
+            assert "cannot be written" in (writer.store.database.fault or "")
             assert not writer.heard
         assert held(writer.log) == []
         assert await writer.post(7) is not None
-        assert writer.commits.fault is None
+        assert writer.store.database.fault is None
         assert held(writer.log) == [7]
 
 

@@ -540,3 +540,36 @@ def test_vector_targets_keep_their_shape_and_bits(store: Store) -> None:
     assert np.array_equal(batch.y, y)
     points, targets = log.no_rows()
     assert (points.shape, targets.shape) == ((0, 3), (0, 2))
+
+
+def test_what_a_waiting_round_needs_gets_in_though_the_inbox_is_almost_full(store: Store) -> None:
+    log = ObservationLog(store.database, 2, None, store.counters, Intake(limit=10, wanted=5))
+    append_one(log, observations(range(4)))
+    append_one(log, observations(range(8)))  # else the round would wait for ever for its fifth
+    with pytest.raises(BacklogFullError):
+        append_one(log, observations([1]))
+
+
+def test_open_streams_are_named(log: ObservationLog) -> None:
+    append_one(log, observations([1]), Mark("one", 0))
+    append_one(log, observations([1]), Mark("two", 0))
+    append_one(log, observations([], end=True), Mark("one", 1))
+    assert (log.ended, list(log.streams.open)) == (False, ["two"])
+    append_one(log, observations([], end=True), Mark("two", 1))
+    assert (log.ended, list(log.streams.open)) == (True, [])
+
+
+def test_a_retry_writes_nothing(store: Store, log: ObservationLog) -> None:
+    append_one(log, observations([1]), Mark("one", 0))
+    changes = store.database.connection.total_changes
+    append_one(log, observations([1]), Mark("one", 0))
+    with pytest.raises(SequenceGapError):
+        append_one(log, observations([1]), Mark("one", 5))
+    assert store.database.connection.total_changes == changes
+
+
+def test_a_damaged_log_is_an_error_and_no_endless_round(store: Store, log: ObservationLog) -> None:
+    append_one(log, observations(range(10)))
+    store.database.connection.execute("DELETE FROM observations")
+    with pytest.raises(StorageError, match="damaged"):
+        StreamInbox(log).take(5, 0)

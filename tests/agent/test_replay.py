@@ -154,3 +154,33 @@ def test_vectors_have_their_places_too() -> None:
     buffer.put(0, np.ones((3000, 1)), np.arange(6000.0).reshape(3000, 2), None)
     _, y = buffer.take([2999])
     assert y.tolist() == [[5998, 5999]]
+
+
+def test_the_size_of_a_buffer_stays_when_the_agent_is_started_with_another_limit(tmp_path: Path) -> None:
+    for limit in (10, 1000, 5):
+        store = open_store(tmp_path)
+        log = open_log(store, limit=limit, replay=True)
+        for number in range(30):
+            append_one(log, observations([number]))
+        assert len(rebuilt(log)) == 10
+        assert log.replay_limit == 10
+        store.close()
+
+
+def test_a_buffer_that_took_over_a_stream_has_room_for_all_of_it(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    append_one(open_log(store, limit=50), observations(range(40)))
+    log = open_log(store, limit=10, replay=True)
+    append_one(log, observations([40.0]))
+    assert len(rebuilt(log)) == log.replay_limit == 40
+    store.close()
+
+
+def test_of_a_post_without_a_place_nothing_stays_on_disk(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    log = open_log(store, limit=5, replay=True)
+    for number in range(2000):
+        append_one(log, observations([number]))
+    assert log.counters.collected == 2000
+    assert len(list(log.all())) < 100  # about 5 (1 + log(400)) of them
+    store.close()

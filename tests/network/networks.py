@@ -33,6 +33,7 @@ class Network:
     likelihoods: list[dict[str, Any]]
     data: list[tuple[Array, Array]]
     mixing_matrix: Any = None
+    forgetting: float = 1.0
     url: Callable[[AgentProcess, AgentProcess], str] = field(default=lambda _, to: to.url)
 
     @property
@@ -101,7 +102,8 @@ class Network:
         """The same network in one process, before its first round."""
         document = ModelDocument.parse({"revision": 1, "model": self.model})
         features = document.spec.build_features()
-        rule = RoundRule(document.spec.build_prior(features), float(len(self.agents)), document.spec.step)
+        prior = document.spec.build_prior(features)
+        rule = RoundRule(prior, float(len(self.agents)), document.spec.step, self.forgetting)
         likelihoods = [
             ModelDocument.parse({"revision": 1, "model": self.model, "likelihood": one}).build_likelihood()
             for one in self.likelihoods

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from client.simulation import Batch
 from client.topology import Topology
+from service.inference.round import replay_rows
 from tests.network.networks import make_network
 from tests.network.proxy import DelayingProxy
 from tests.processes import Agents
@@ -55,3 +57,43 @@ def test_a_network_in_lockstep_equals_the_simulation(
         status = agent.status()
         assert status["observations"]["applied"] == ROUNDS * BATCH - 1
         assert np.all([row["state"] in ("fresh", "stale") for row in status["neighbors"]])
+
+
+RING_OF_THREE = Topology(3, frozenset({(0, 1), (1, 2), (2, 0)}))
+
+
+def test_fading_evidence_and_points_beyond_every_centre_are_as_in_the_simulation(agents: Agents) -> None:
+    network = make_network(agents, 3, "diagonal", [PROBIT], 40 * BATCH)
+    for x, _ in network.data:
+        x[::5] = 50.0
+    network.forgetting = 0.95
+    network.load()
+    network.connect(RING_OF_THREE, epoch=1)
+    network.schedule(observations_per_round=BATCH, until_round=40, forgetting=0.95)
+    network.stream()
+    network.wait_for_round(40)
+    simulation = network.simulate(40, BATCH)
+    network.check_equal(simulation)
+    assert [agent.status()["observations"]["uncovered"] for agent in network.agents] == simulation.uncovered.tolist()
+    assert simulation.uncovered.all()
+
+
+def test_replay_draws_what_the_simulation_draws_also_after_a_restart(agents: Agents) -> None:
+    network = make_network(agents, 3, "full", [GAUSSIAN], 100)
+    network.load()
+    network.connect(RING_OF_THREE, epoch=1)
+    replay = {"observations_per_round": BATCH, "source": "replay", "seed": 5}
+    network.schedule(1, paused=True, **replay)
+    network.stream()
+    network.schedule(2, until_round=10, **replay)
+    network.wait_for_round(10)
+    for agent in network.agents:
+        agent.kill()
+        agent.start()
+    network.schedule(3, until_round=20, **replay)
+    network.wait_for_round(20)
+    simulation = network.simulation()
+    for number in range(20):
+        draws = [replay_rows(5, index, number, 100, BATCH) for index in range(3)]
+        simulation.advance([Batch(x[rows], y[rows]) for rows, (x, y) in zip(draws, network.data, strict=True)])
+    network.check_equal(simulation)

@@ -382,3 +382,16 @@ def test_the_prior_itself_is_no_evidence() -> None:
 )
 def test_a_problem_is_told_by_its_type_and_a_strange_body_is_none_of_ours(body: bytes, slug: str | None) -> None:
     assert problem_slug(body) == slug
+
+
+def test_float32_is_sent_only_where_it_still_is_a_belief() -> None:
+    """An eigenvalue of 1 beside one of 1e12 is lost when entries of 1e12 are rounded to 2^-24 of themselves."""
+    codec = ParameterCodec("model", FullGaussian.prior(3, 1.0))
+    direction = np.array([1.0, 1.1, 1.2])
+    header = Header("a", 1, "model", 1, 1)
+    for scale, is_kept in ((1.0, False), (1e12, True)):
+        evidence = Evidence(scale * np.outer(direction, direction), np.ones(3))
+        exact = codec.encode(ParameterMessage(header, (Part("a", 1, 0, evidence),)))
+        rounded = codec.rounded(exact)
+        assert (rounded == exact) == is_kept
+        codec.decode(rounded)
