@@ -24,7 +24,7 @@ def run() -> list[Result]:
     rate = max(first, _agents())
     remark = (
         f"agents: {rate:.0f} network rounds/s, committed; bare pulls of the same {size} bytes: {bare:.0f}/s; "
-        f"share {rate / bare:.0%}. docs/behaviour.md says where the rest goes."
+        f"share {rate / bare:.0%}. docs/agent.md says where the rest goes."
     )
     return [
         Result(
