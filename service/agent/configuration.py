@@ -78,7 +78,8 @@ def build_inbox(configuration: Configuration, store: Store, limit: int) -> Inbox
     if model is None:
         return None
     replay, index = schedule.source == "replay", configuration.neighbors.index
-    intake = Intake(limit, replay, schedule.seed, schedule.observations_per_round if schedule.waits else 0)
+    wanted = schedule.observations_per_round if schedule.waits and not schedule.paused else 0
+    intake = Intake(limit, replay, schedule.seed, wanted)
     if current is None:
         log = ObservationLog(store.database, model.features.dimension, model.outputs, store.counters, intake)
     else:

@@ -113,7 +113,7 @@ def test_the_status_tells_how_the_agent_is(agent: AgentProcess) -> None:
     assert status["model_id"] == codec_of(model_of(agent.name)).model_id
     total = ROUNDS * BATCH - 2
     assert status["observations"] == {
-        "collected": total, "applied": total, "backlog": 0, "uncovered": 0, "ended": True,
+        "collected": total, "applied": total, "backlog": 0, "uncovered": 0, "ended": True, "open_streams": [],
     }  # fmt: skip
     assert (status["neighbors"], status["own_weight"]) == ([], 1.0)
     assert (status["faults"], status["waits_for"]) == ({}, [])
