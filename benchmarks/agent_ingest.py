@@ -43,7 +43,7 @@ class Measured(NamedTuple):
 
 
 def run() -> list[Result]:
-    """Each load against the agent and against the floor, in turn."""
+    """Each load against the agent and against the floor, the better of two runs of both."""
     x = np.random.default_rng(0).uniform(0, 3, (ROWS, 2))
     y = (x[:, 0] > 1).astype(float)
     columns = json.dumps({"x": x.round(4).tolist(), "y": y.astype(int).tolist()}).encode()
@@ -58,7 +58,7 @@ def run() -> list[Result]:
 
 def _compare(load: Load, target: float) -> Result:
     agent = max(_against_agent(load) for _ in range(2))
-    floor = _against_floor(load)
+    floor = max(_against_floor(load) for _ in range(2))
     figures = [Figure("durable observations/s", agent.rate, "1/s", target)]
     if load.rows == 1:
         figures.append(Figure("99 % of posts within", agent.p99_ms, "ms", 50.0, is_limit=True))

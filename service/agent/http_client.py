@@ -1,6 +1,6 @@
 """A small HTTP/1.1 client for pulls: GET over kept-alive connections, bodies of bounded size, no redirects.
 
-It does a pull in a third of the time of a general client, and pulls are most of what an agent does (docs/decisions).
+It is all that pulls need; docs/decisions/0006 says why it is not a general client.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A thread that works for the event loop: one job at a time, in order.
 
-A ThreadPoolExecutor does the same with more machinery: its hop there and back costs half as much again, and an agent
-makes one every round.
+A ThreadPoolExecutor does the same with more machinery: its hop there and back costs about half as much again, and an
+agent makes one every round (docs/decisions/0008).
 """
 
 import asyncio
