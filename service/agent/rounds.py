@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from service.agent.configuration import Configuration
-from service.agent.exchange import EXCHANGES, Query
+from service.agent.exchange import EXCHANGES
 from service.agent.inbox import Inbox
 from service.agent.neighbors import Neighbors
 from service.agent.publication import Publication, Snapshot
@@ -40,13 +40,6 @@ class Prepared:
     before: Snapshot
     answers: dict[str, ParameterMessage]
     waited_s: float
-
-
-class _Ahead(NamedTuple):
-    """The next round's pulls, under way."""
-
-    query: Query
-    pull: asyncio.Task[dict[str, ParameterMessage]]
 
 
 @dataclass(eq=False)
@@ -77,7 +70,6 @@ class Rounds:
         self.turn = asyncio.Lock()  # held while a round is computed, and while a document is put
         self._changed = asyncio.Event()
         self._preparing: asyncio.Task[Prepared] | None = None
-        self._ahead: _Ahead | None = None
         self._steps: _Steps | None = None
         self._stepping = asyncio.Lock()
         self._worker = Worker("rounds")
@@ -140,7 +132,6 @@ class Rounds:
                 await self._complete(prepared)
         finally:
             self._end_steps()
-            self._forget_ahead()
             self._worker.close()
 
     def waits_for(self) -> list[str]:
@@ -205,35 +196,13 @@ class Rounds:
         exchange = EXCHANGES[schedule.exchange]
         query, codec = exchange.ask(before.state), before.model.codec
         if exchange.waits:
-            ahead, self._ahead = self._ahead, None
-            if ahead is not None and ahead.query == query:
-                return await ahead.pull
-            if ahead is not None:
-                ahead.pull.cancel()
             return await self._neighbors.pull_exactly(query, schedule.deadline_s, codec)
         return await self._neighbors.pull_latest(query, schedule.deadline_s, schedule.stale_after_s, codec)
-
-    def _pull_ahead(self, prepared: Prepared) -> None:
-        """While this round is computed, ask for what the next one needs: then the answers come without delay."""
-        schedule, state = self.configuration.schedule, prepared.before.state
-        last = schedule.until_round is not None and state.round + 1 >= schedule.until_round
-        if not EXCHANGES[schedule.exchange].waits or schedule.paused or last:
-            return
-        query = Query(state.epoch, state.round + 1)
-        pull = self._neighbors.pull_exactly(query, schedule.deadline_s, prepared.before.model.codec)
-        self._forget_ahead()
-        self._ahead = _Ahead(query, asyncio.create_task(pull))
 
     def _abandon(self) -> None:
         """Nothing of the round that waits has happened yet: begin it anew."""
         if self._preparing is not None:
             self._preparing.cancel()
-        self._forget_ahead()
-
-    def _forget_ahead(self) -> None:
-        if self._ahead is not None:
-            self._ahead.pull.cancel()
-            self._ahead = None
 
     async def _until_noticed(self) -> None:
         self._changed.clear()
@@ -245,15 +214,12 @@ class Rounds:
             if prepared.configuration is not self.configuration or self._hindrance() is not None:
                 return
             self.phase = "computing"
-            self._pull_ahead(prepared)
             try:
                 snapshot, summary = await self._worker.run(self._compute, prepared)
             except StorageError as fault:
-                self._forget_ahead()  # else it and the same round's pulls would take each other's answers
                 self._back_off(fault)
                 return
             except (DelboError, MemoryError) as fault:
-                self._forget_ahead()
                 self.fault = str(fault) or "there is not enough memory for a round"
                 log.error("round %d failed: %s", prepared.before.state.round, fault)
                 return

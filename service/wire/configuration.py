@@ -4,6 +4,7 @@ A document with a higher number replaces the one in force; the same number with 
 refused. The neighbors document's number is the epoch.
 """
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -87,9 +88,9 @@ class _Numbered(_Request):
     """A document with a number of its own."""
 
     @property
+    @abstractmethod
     def number(self) -> int:
         """The higher one replaces the lower."""
-        raise NotImplementedError
 
 
 class ModelDocument(_Numbered):

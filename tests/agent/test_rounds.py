@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -476,81 +475,7 @@ async def test_a_stopping_agent_is_not_kept_by_a_pull_that_is_slow_to_end(tmp_pa
         agent.stop()
         await asyncio.sleep(0)
         peers.lingering.set()
-        # `living` waits for the end.
-
-
-# Pulls ahead of time.
-
-
-@pytest.mark.asyncio
-async def test_the_next_rounds_parameters_are_asked_for_while_a_round_is_computed_and_only_once(
-    tmp_path: Path, peers: Peers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with living(tmp_path, peers) as agent:
-        await connect(agent, 1, "b", "c")
-        answers = [[peers.show(name, 1, number) for name in "bc"] for number in range(2)]
-        gate = Gate(agent, monkeypatch)
-        await schedule(agent, when_short="go", observations_per_round=0, until_round=3)
-        await until(gate.reached.is_set)
-        await until(lambda: ("b", 1) in peers.asked and ("c", 1) in peers.asked)
-        assert shown(agent) == (1, 0)
-        gate.open.set()
-        await until(lambda: shown(agent) == (1, 2))
-        await until(lambda: agent.rounds.waits_for() == ["b", "c"])  # of the pull that was begun ahead
-        answers.append([peers.show(name, 1, 2) for name in "bc"])
-        await until(lambda: agent.rounds.phase == "finished")
-        assert Counter(peers.asked) == {(name, number): 1 for name in "bc" for number in range(3)}
-        assert peers.cancelled == []
-        check_state(agent, expected(agent, 1, *answers))
-
-
-@pytest.mark.parametrize("what", ["epoch", "schedule", "stop"])
-@pytest.mark.asyncio
-async def test_pulls_ahead_of_time_are_given_up_with_their_round(
-    tmp_path: Path, peers: Peers, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    async with living(tmp_path, peers) as agent:
-        await connect(agent, 1, "b")
-        peers.show("b", 1, 0)
-        gate = Gate(agent, monkeypatch)
-        await schedule(agent, when_short="go", until_round=2)
-        await until(gate.reached.is_set)
-        await until(lambda: ("b", 1) in peers.asked)
-        if what == "stop":
-            agent.stop()
-            await until(lambda: peers.cancelled == [("b", 1)])
-            gate.open.set()
-            return
-        gate.open.set()
-        if what == "epoch":
-            await connect(agent, 2, "b")
-            assert shown(agent) == (2, 0)
-            await until(lambda: peers.asked[-1] == ("b", 0))
-        else:
-            await schedule(agent, exchange="latest", until_round=1)
-            await until(lambda: agent.rounds.phase == "finished")
-        await until(lambda: peers.cancelled == [("b", 1)])
-        assert agent.rounds._ahead is None
-        agent.stop()
-
-
-@pytest.mark.parametrize(
-    "fields", [{"until_round": 1}, {"paused": True}, {"exchange": "latest", "until_round": 1}], ids=str
-)
-@pytest.mark.asyncio
-async def test_nothing_is_asked_ahead_of_time_that_no_round_will_need(
-    tmp_path: Path, peers: Peers, fields: dict[str, Any]
-) -> None:
-    async with living(tmp_path, peers) as agent:
-        await connect(agent, 1, "b")
-        peers.show("b", 1, 0)
-        await schedule(agent, when_short="go", **fields)
-        if "paused" in fields:
-            await agent.rounds.step(1, FOREVER_S)
-        await until(lambda: shown(agent) == (1, 1))
-        await settle()
-        assert len(peers.asked) == 1
-        assert agent.rounds._ahead is None
+    assert agent.rounds._preparing is None  # `living` has waited for the end
 
 
 # Rounds that fail.
@@ -605,33 +530,6 @@ async def test_a_round_that_could_not_be_committed_is_tried_again_with_the_same_
     assert np.array_equal(results[0].shift, results[1].shift)
 
 
-@pytest.mark.asyncio
-async def test_a_round_that_is_tried_again_mixes_its_own_round_though_the_next_was_pulled_already(
-    tmp_path: Path, peers: Peers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of b the next round is there before the retry, of c it comes in the middle of it."""
-    async with living(tmp_path, peers) as agent:
-        await connect(agent, 1, "b", "c")
-        first = [peers.show(name, 1, 0) for name in "bc"]
-        following = [peers.show("b", 1, 1)]
-        gate = Gate(agent, monkeypatch)
-        gate.failures = 1
-        await schedule(agent, when_short="go", observations_per_round=0, until_round=2)
-        await until(gate.reached.is_set)
-        await until(lambda: agent.neighbors.links[0].message is not None and peers.asked.count(("b", 1)) == 1)
-        await until(lambda: agent.neighbors.links[0].counts["new"] == 2)
-        peers.held["b", 0] = asyncio.Event()
-        gate.open.set()
-        await until(lambda: peers.asked.count(("b", 0)) == 2)
-        following.append(peers.show("c", 1, 1))
-        await settle()
-        assert shown(agent) == (1, 0)
-        peers.held["b", 0].set()
-        await until(lambda: shown(agent) >= (1, 1))
-        await until(lambda: agent.rounds.phase == "finished")
-        check_state(agent, expected(agent, 1, first, following))
-
-
 async def fail(agent: Agent, **fields: Any) -> list[Prepared]:
     """Let a round overflow; all computations are noted."""
     computed: list[Prepared] = []
@@ -662,8 +560,7 @@ async def test_a_round_that_overflows_is_shown_and_not_tried_again_until_somethi
         assert list(agent.faults()) == ["round"]
         assert shown(agent) == on_disk(agent) == (1, 0)
         assert agent.store.counters.applied == 0
-        assert agent.rounds._ahead is None
-        assert peers.cancelled == [("b", 1)]  # nobody is asked for a round that will not come
+        assert peers.asked == [("b", 0)]  # nobody is asked for a round that will not come
         await schedule(agent, when_short="go", likelihood_weight=1e300)
         await until(lambda: len(computed) == 2 and agent.rounds.phase == "failed")
         await schedule(agent, when_short="go", observations_per_round=1, until_round=1)  # without the bad one
