@@ -11,7 +11,7 @@ from service.agent.agent import Agent
 from service.agent.observation_log import Mark
 from service.api.bodies import BodyReader, lines
 from service.api.messages import Message, Receive, Scope, Send, header, media_type, send_response
-from service.api.problems import ProblemError, document_of, send_problem
+from service.api.problems import ProblemError, document_of, problem_of, send_problem
 from service.errors import BacklogFullError, BatchTooLargeError, DelboError, StoppingError
 from service.wire.configuration import check_name
 from service.wire.observations import ObservationReader, Observations
@@ -172,8 +172,8 @@ class _Stream:
             await send_response(send, 200, _JSON_HEADERS, answer)
 
     async def _answer_fault(self, fault: Exception, send: Send) -> None:
-        kind, document = document_of(fault)
-        told = ProblemError(kind.slug, document["detail"], **{"stored": self._stored, **_extra(document)})
+        problem = problem_of(fault)
+        told = ProblemError(problem.kind.slug, str(problem), stored=self._stored, **problem.extra)
         if self._acknowledging:
             await send(_line(document_of(told)[1], more=False))
         else:
@@ -214,9 +214,5 @@ def _line(document: dict[str, Any], more: bool) -> dict[str, Any]:
 
 def _at(line: int, fault: Exception) -> ProblemError:
     """The fault, with the line where it is; the first line is 1."""
-    kind, document = document_of(fault)
-    return ProblemError(kind.slug, f"line {line}: {document['detail']}", line=line, **_extra(document))
-
-
-def _extra(document: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key not in ("type", "title", "status", "detail")}
+    problem = problem_of(fault)
+    return ProblemError(problem.kind.slug, f"line {line}: {problem}", line=line, **problem.extra)

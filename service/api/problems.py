@@ -79,23 +79,25 @@ class ProblemError(Exception):
         self.kind, self.extra = KINDS[slug], extra
 
 
-def document_of(fault: Exception) -> tuple[Kind, dict[str, Any]]:
-    """The problem that a fault is, and the document that says so; of what was not foreseen, nothing is told."""
-    extra: dict[str, Any] = {}
-    detail = str(fault)
+def problem_of(fault: Exception) -> ProblemError:
+    """The problem that a fault is; of what was not foreseen, nothing is told."""
     if isinstance(fault, ProblemError):
-        kind, extra = fault.kind, fault.extra
-    elif isinstance(fault, errors.WireError) and fault.reason in KINDS:
-        kind = KINDS[fault.reason]
-    else:
-        known = next((_OF_ERRORS[one] for one in type(fault).__mro__ if one in _OF_ERRORS), None)
-        kind = known or KINDS["internal"]
-        if known is None:
-            detail = "the agent's log says more"
-        if isinstance(fault, errors.SequenceGapError):
-            extra = {"expected": fault.expected}
-    head = {"type": problem_type(kind.slug), "title": kind.title, "status": kind.status, "detail": detail}
-    return kind, {**head, **extra}
+        return fault
+    if isinstance(fault, errors.WireError) and fault.reason in KINDS:
+        return ProblemError(fault.reason, str(fault))
+    known = next((_OF_ERRORS[one] for one in type(fault).__mro__ if one in _OF_ERRORS), None)
+    if known is None:
+        return ProblemError("internal", "the agent's log says more")
+    extra = {"expected": fault.expected} if isinstance(fault, errors.SequenceGapError) else {}
+    return ProblemError(known.slug, str(fault), **extra)
+
+
+def document_of(fault: Exception) -> tuple[Kind, dict[str, Any]]:
+    """The problem that a fault is, and the document that says so."""
+    problem = problem_of(fault)
+    kind = problem.kind
+    head = {"type": problem_type(kind.slug), "title": kind.title, "status": kind.status, "detail": str(problem)}
+    return kind, {**head, **problem.extra}
 
 
 def headers_of(kind: Kind) -> list[tuple[bytes, bytes]]:
