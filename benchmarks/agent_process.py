@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 
 from benchmarks.measure import ROOT, Figure, Result
@@ -90,6 +90,6 @@ def _bare() -> tuple[float, float]:
 
 def _answers(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).status_code == 200
-    except httpx.TransportError:
+        return httpx2.get(f"http://127.0.0.1:{port}/", trust_env=False).status_code == 200
+    except httpx2.TransportError:
         return False

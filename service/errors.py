@@ -29,6 +29,8 @@
     ├── TooManyClientsError     no room for the marks of yet another client
     ├── PeerError               another agent, whose answer is needed now, cannot give it
     ├── StoppingError           the agent is shutting down
+    ├── AgentRefusedError       an agent answered a client that it cannot do what was asked
+    ├── AgentUnreachableError   an agent did not answer a client, however often it was asked
     └── StorageError            the disk is full or broken, or the data directory cannot be used
 
 A message is one sentence for someone who has not read the paper: what is wrong, where, and what would be right.
@@ -157,6 +159,29 @@ class PeerError(DelboError):
 
 class StoppingError(DelboError):
     """The agent is shutting down."""
+
+
+class AgentRefusedError(DelboError):
+    """An agent answered a client that it cannot do what was asked; `slug` is the problem's short name, if it has one.
+
+    expected: the sequence number to go on with, where that is the problem; retry_after_s: when to try again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int,
+        slug: str | None = None,
+        expected: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.slug = status, slug
+        self.expected, self.retry_after_s = expected, retry_after_s
+
+
+class AgentUnreachableError(DelboError):
+    """An agent did not answer a client, however often it was asked."""
 
 
 class StorageError(DelboError):

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import socket
 from collections.abc import Generator
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 
@@ -19,6 +21,7 @@ from service.api.peer_protocol import PeerProtocol
 from service.errors import SettingError
 from service.memory import release_compiler_code
 from service.settings import Settings
+from service.wire.address import Address, write_address
 
 _KEEP_ALIVE_S = 75  # longer than agents rest between rounds
 _BACKLOG = 2048  # connections that wait to be accepted
@@ -69,8 +72,7 @@ async def serve(settings: Settings) -> None:
         release_compiler_code()
         gc.freeze()  # what was imported stays: no collection need look at it again
         gc.set_threshold(20_000, 20, 20)
-        host, port = listener.getsockname()[:2]
-        log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+        _tell_address(agent, settings.data_dir, listener)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
             await server.serve([listener])
@@ -79,6 +81,18 @@ async def serve(settings: Settings) -> None:
     finally:
         peers.close()
         listener.close()
+
+
+def _tell_address(agent: Agent, folder: Path, listener: socket.socket) -> None:
+    """In the log, and in a file for whoever started the agent; without the file it works as well."""
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    _, incarnation = agent.store.identity
+    try:
+        write_address(folder, Address(agent.name, incarnation, os.getpid(), url))
+    except OSError as fault:
+        log.warning("the address could not be written beside the data: %s", fault)
+    log.info("listening on %s", url)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 
@@ -64,7 +64,7 @@ class AgentProcess:
         self.name, self.folder, self.port = name, folder, free_port()
         self.options, self.environment = options, environment
         self.url = f"http://127.0.0.1:{self.port}"
-        self.http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+        self.http = httpx2.Client(base_url=self.url, timeout=60, trust_env=False)
         self.process: subprocess.Popen[bytes] | None = None
         self.log = folder.parent / f"{folder.name}.log"
 
@@ -93,7 +93,7 @@ class AgentProcess:
             raise AssertionError(f"{self.name} has ended: {self.log.read_text()[-2000:]}")
         try:
             return self.http.get("/v1/readyz").status_code == 200
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return False
 
     def kill(self) -> None:
@@ -114,7 +114,7 @@ class AgentProcess:
         self.kill()
         self.http.close()
 
-    def put(self, what: str, document: dict[str, Any]) -> httpx.Response:
+    def put(self, what: str, document: dict[str, Any]) -> httpx2.Response:
         """PUT a document; it must be accepted."""
         answer = self.http.put(f"/v1/{what}", json=document)
         assert answer.status_code == 200, answer.text
@@ -126,7 +126,7 @@ class AgentProcess:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    def post(self, x: Any, y: Any, client: str | None = None, sequence: int = 0, end: bool = False) -> httpx.Response:
+    def post(self, x: Any, y: Any, client: str | None = None, sequence: int = 0, end: bool = False) -> httpx2.Response:
         """POST observations as msgpack."""
         body = to_msgpack(Observations(np.asarray(x, float), np.asarray(y, float), end))
         mark: dict[str, str | int] = {} if client is None else {"client": client, "sequence": sequence}
@@ -150,7 +150,7 @@ def codec_of(model: dict[str, Any]) -> ParameterCodec:
     return ParameterCodec(spec.model_id, spec.build_prior(spec.build_features()))
 
 
-def problem(answer: httpx.Response) -> tuple[int, str]:
+def problem(answer: httpx2.Response) -> tuple[int, str]:
     """Status and short name of the problem that an answer is."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     document = answer.json()
@@ -180,7 +180,7 @@ def agent_factory(folder: Path) -> Iterator[Agents]:
             agent.close()
 
 
-def unpack(answer: httpx.Response) -> dict[str, Any]:
+def unpack(answer: httpx2.Response) -> dict[str, Any]:
     """A msgpack answer."""
     assert answer.headers["content-type"] == MEDIA_TYPE
     return dict(msgspec.msgpack.decode(answer.content))

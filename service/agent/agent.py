@@ -108,6 +108,13 @@ class Agent:
         return self.publication.current
 
     @property
+    def model(self) -> LoadedModel:
+        """The model in force."""
+        if self.configuration.model is None:
+            raise NoModelError("this agent has no model yet: put one first")
+        return self.configuration.model
+
+    @property
     def inbox(self) -> Inbox:
         """Where observations go."""
         if self.configuration.inbox is None:

@@ -5,11 +5,12 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from service.agent.exchange import Query
 from service.agent.http_client import Reply
 from service.errors import DelboError, PeerError, WireError
+from service.wire.answers import NeighborStatus
 from service.wire.arrays import Precision
 from service.wire.configuration import Neighbor
 from service.wire.parameters import MEDIA_TYPE, Header, ParameterCodec, ParameterMessage
@@ -222,19 +223,19 @@ def _is_older(one: Header, other: Header) -> bool:
     return one.incarnation == other.incarnation and one.name < other.name
 
 
-def describe(link: Link, now: float, stale_after_s: float) -> dict[str, Any]:
+def describe(link: Link, now: float, stale_after_s: float) -> NeighborStatus:
     """A link, as `/v1/status` tells it."""
     age = link.age_s(now)
     header = None if link.message is None else link.message.header
-    return {
-        "name": link.neighbor.name,
-        "url": link.neighbor.url,
-        "weight": link.neighbor.weight,
-        "state": link.state(now, stale_after_s),
-        "reason": link.reason,
-        "age_s": None if age is None else round(age, 3),
-        "epoch": None if header is None else header.epoch,
-        "round": None if header is None else header.round,
-        "pulls": dict(link.counts),
-        "refusals": dict(link.refusals),
-    }
+    return NeighborStatus(
+        name=link.neighbor.name,
+        url=link.neighbor.url,
+        weight=link.neighbor.weight,
+        state=link.state(now, stale_after_s),
+        reason=link.reason,
+        age_s=None if age is None else round(age, 3),
+        epoch=None if header is None else header.epoch,
+        round=None if header is None else header.round,
+        pulls=dict(link.counts),
+        refusals=dict(link.refusals),
+    )

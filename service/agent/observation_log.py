@@ -24,6 +24,7 @@ from service.errors import (
     TooManyClientsError,
 )
 from service.inference.arrays import FloatArray
+from service.wire.answers import StreamPosition
 from service.wire.observations import Observations
 
 DIGESTS_KEPT = 1000  # per client
@@ -137,6 +138,13 @@ class ObservationLog:
             self.counters.collected, self.streams = self._draft.collected, self._draft.streams
             self.replay_limit = self._draft.replay_limit
         return results
+
+    def position(self, client: str) -> StreamPosition:
+        """How far a client's stream is; of one that has never posted, nothing is there."""
+        with self.database.reading() as connection:
+            row = connection.execute("SELECT next_sequence, ended FROM clients WHERE name = ?", (client,)).fetchone()
+        next_sequence, ended = row or (0, 0)
+        return StreamPosition(client, next_sequence, bool(ended))
 
     def read(self, number: int, count: int) -> list[StoredBatch]:
         """The batches that hold observations number, number + 1, ..., up to `count` of them."""

@@ -1,54 +1,55 @@
 """What an agent tells about itself: `/v1/status` and `/v1/belief`."""
 
-from typing import Any
-
 from service.agent.agent import Agent
 from service.agent.neighbors import describe
 from service.agent.publication import Snapshot
+from service.wire.answers import BeliefSummary, ObservationCounts, Status
 
 
-def status(agent: Agent) -> dict[str, Any]:
+def status(agent: Agent) -> Status:
     """Everything that an operator wants to know at a glance."""
     configuration, counters = agent.configuration, agent.store.counters
     schedule, shown = configuration.schedule, agent.publication.current
     _, incarnation = agent.store.identity
     now = agent.clock()
     replay = schedule.source == "replay"
-    return {
-        "agent": agent.name,
-        "incarnation": incarnation,
-        "model_id": None if configuration.model is None else configuration.model.model_id,
-        "epoch": configuration.neighbors.epoch if shown is None else shown.kept.epoch,
-        "round": None if shown is None else shown.kept.round,
-        "rounds_in_all": counters.rounds,
-        "phase": agent.rounds.phase,
-        "waits_for": agent.rounds.waits_for(),
-        "faults": agent.faults(),
-        "observations": {
-            "collected": counters.collected,
-            "applied": counters.applied,
-            "backlog": 0 if replay else counters.collected - counters.applied,
-            "uncovered": counters.uncovered,
-            "ended": configuration.inbox is not None and configuration.inbox.log.ended,
-            "open_streams": [] if configuration.inbox is None else configuration.inbox.log.streams.open,
-        },
-        "neighbors": [describe(link, now, schedule.stale_after_s) for link in agent.neighbors.links],
-        "own_weight": configuration.neighbors.own_weight,
-        "schedule": schedule.model_dump(),
-    }
+    return Status(
+        agent=agent.name,
+        incarnation=incarnation,
+        model_id=None if configuration.model is None else configuration.model.model_id,
+        epoch=configuration.neighbors.epoch if shown is None else shown.kept.epoch,
+        round=None if shown is None else shown.kept.round,
+        rounds_in_all=counters.rounds,
+        phase=agent.rounds.phase,
+        waits_for=tuple(agent.rounds.waits_for()),
+        faults=agent.faults(),
+        observations=ObservationCounts(
+            collected=counters.collected,
+            applied=counters.applied,
+            backlog=0 if replay else counters.collected - counters.applied,
+            uncovered=counters.uncovered,
+            ended=configuration.inbox is not None and configuration.inbox.log.ended,
+            open_streams=() if configuration.inbox is None else configuration.inbox.log.streams.open,
+        ),
+        neighbors=tuple(describe(link, now, schedule.stale_after_s) for link in agent.neighbors.links),
+        own_weight=configuration.neighbors.own_weight,
+        schedule=schedule.model_dump(),
+    )
 
 
-def belief_summary(snapshot: Snapshot) -> dict[str, Any]:
-    """A belief in a few figures; for a full model it takes a while."""
+def belief_summary(snapshot: Snapshot, full: bool = False) -> BeliefSummary:
+    """A belief in a few figures, or in full; for a full model it takes a while."""
     belief, prior = snapshot.belief, snapshot.model.prior
-    return {
-        "epoch": snapshot.kept.epoch,
-        "round": snapshot.kept.round,
-        "model_id": snapshot.model.model_id,
-        "family": snapshot.model.document.spec.family,
-        "parameters": belief.dimension,
-        "entropy": belief.entropy,
-        "information_gain": prior.entropy - belief.entropy,  # nats, since the prior
-        "largest_variance": float(belief.variance.max()),
-        "smallest_variance": float(belief.variance.min()),
-    }
+    return BeliefSummary(
+        epoch=snapshot.kept.epoch,
+        round=snapshot.kept.round,
+        model_id=snapshot.model.model_id,
+        family=snapshot.model.document.spec.family,
+        parameters=belief.dimension,
+        entropy=belief.entropy,
+        information_gain=prior.entropy - belief.entropy,
+        largest_variance=float(belief.variance.max()),
+        smallest_variance=float(belief.variance.min()),
+        mean=belief.mean if full else None,
+        variance=belief.variance if full else None,
+    )

@@ -18,9 +18,9 @@ from service.agent.inbox import Inbox
 from service.agent.neighbors import Neighbors
 from service.agent.publication import Publication, Snapshot
 from service.agent.store import Store
-from service.agent.summary import RoundSummary
 from service.agent.worker import Worker
 from service.errors import DelboError, NoModelError, NotPausedError, StoppingError, StorageError
+from service.wire.answers import RoundSummary
 from service.wire.parameters import ParameterMessage
 
 Phase = Literal["no-model", "paused", "finished", "resting", "neighbors", "observations", "computing", "failed"]

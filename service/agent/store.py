@@ -11,7 +11,7 @@ import msgspec
 
 from service.agent.database import Database
 from service.agent.observation_log import Counters
-from service.agent.summary import RoundSummary
+from service.wire.answers import RoundSummary
 
 Kind = Literal["model", "neighbors", "schedule"]
 

@@ -28,7 +28,7 @@ async def read_document(request: Request, bodies: BodyReader) -> Any:
         raise ProblemError(f"invalid-{language}", f"this is not {language}: {fault}") from None
 
 
-def write_document(request: Request, document: dict[str, Any], status: int = 200) -> Response:
+def write_document(request: Request, document: dict[str, Any] | msgspec.Struct, status: int = 200) -> Response:
     """The document as the client accepts it; arrays are lists in JSON, and raw in msgpack."""
     accepted = request.headers.get("accept", "")
     if MSGPACK in accepted or "application/msgpack" in accepted:

@@ -13,6 +13,7 @@ from service.api.bodies import BodyReader, lines
 from service.api.messages import Message, Receive, Scope, Send, header, media_type, send_response
 from service.api.problems import ProblemError, document_of, problem_of, send_problem
 from service.errors import BacklogFullError, BatchTooLargeError, DelboError, StoppingError
+from service.wire.answers import Stored
 from service.wire.configuration import check_name
 from service.wire.observations import ObservationReader, Observations
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
@@ -202,10 +203,7 @@ def _mark(query: bytes) -> tuple[str | None, int]:
 
 def _acknowledged(stored: int, client: str | None, next_sequence: int) -> bytes:
     """The answer to a request; the same for its retry."""
-    answer: dict[str, Any] = {"stored": stored}
-    if client is not None:
-        answer["next_sequence"] = next_sequence
-    return msgspec.json.encode(answer)
+    return msgspec.json.encode(Stored(stored, None if client is None else next_sequence))
 
 
 def _line(document: dict[str, Any], more: bool) -> dict[str, Any]:

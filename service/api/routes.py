@@ -10,17 +10,27 @@ from service.agent.report import belief_summary, status
 from service.api.bodies import BodyReader
 from service.api.documents import read_document, write_document
 from service.api.openapi import answers, takes
+from service.wire.answers import Readiness, RoundsAnswer
 from service.wire.configuration import ModelDocument, NeighborsDocument, RoundsRequest, ScheduleDocument
 
 _HISTORY_AT_ONCE = 1000
 
 FullQuery = Annotated[bool, Query(description="With mean and variance of every parameter.")]
+ClientQuery = Annotated[str, Query(min_length=1, max_length=64, description="Who sends.")]
 LimitQuery = Annotated[int, Query(ge=1, le=_HISTORY_AT_ONCE, description="At most so many rounds, the newest.")]
 
 
 def make_router(agent: Agent, bodies: BodyReader) -> APIRouter:
     """All routes of one agent but the two that are bare ASGI."""
     router = APIRouter()
+    _add_control(router, agent, bodies)
+    _add_documents(router, agent)
+    _add_reading(router, agent)
+    _add_probes(router, agent)
+    return router
+
+
+def _add_control(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
 
     @router.put("/v1/model", tags=["control"], summary="Load the model", **takes(ModelDocument))
     async def put_model(request: Request) -> Response:
@@ -44,17 +54,34 @@ def make_router(agent: Agent, bodies: BodyReader) -> APIRouter:
     async def post_rounds(request: Request) -> Response:
         wanted = RoundsRequest.parse(await read_document(request, bodies))
         summaries = await agent.rounds.step(wanted.rounds, wanted.wait_s)
-        return write_document(request, {"complete": len(summaries) == wanted.rounds, "rounds": summaries})
+        return write_document(request, RoundsAnswer(len(summaries) == wanted.rounds, tuple(summaries)))
 
+
+def _add_documents(router: APIRouter, agent: Agent) -> None:
+    @router.get("/v1/model", tags=["read"], summary="The model in force", **answers())
+    async def get_model(request: Request) -> Response:
+        return write_document(request, agent.model.document.model_dump())
+
+    @router.get("/v1/neighbors", tags=["read"], summary="The neighbors document in force", **answers())
+    async def get_neighbors(request: Request) -> Response:
+        return write_document(request, agent.configuration.neighbors.model_dump())
+
+    @router.get("/v1/schedule", tags=["read"], summary="The schedule in force", **answers())
+    async def get_schedule(request: Request) -> Response:
+        return write_document(request, agent.configuration.schedule.model_dump())
+
+    @router.get("/v1/streams", tags=["ingest"], summary="How far a client's stream is", **answers())
+    async def get_stream(request: Request, client: ClientQuery) -> Response:
+        return write_document(request, await asyncio.to_thread(agent.inbox.log.position, client))
+
+
+def _add_reading(router: APIRouter, agent: Agent) -> None:
     @router.get("/v1/belief", tags=["read"], summary="The belief", **answers())
     async def get_belief(request: Request, full: FullQuery = False) -> Response:
         snapshot = agent.snapshot
 
         def answer() -> Response:
-            document = belief_summary(snapshot)
-            if full:
-                document |= {"mean": snapshot.belief.mean, "variance": snapshot.belief.variance}
-            return write_document(request, document)
+            return write_document(request, belief_summary(snapshot, full))
 
         return await asyncio.to_thread(answer)
 
@@ -66,6 +93,8 @@ def make_router(agent: Agent, bodies: BodyReader) -> APIRouter:
     async def get_history(request: Request, limit: LimitQuery = 100) -> Response:
         return write_document(request, {"rounds": await asyncio.to_thread(agent.store.history, limit)})
 
+
+def _add_probes(router: APIRouter, agent: Agent) -> None:
     @router.get("/livez", include_in_schema=False)
     @router.get("/v1/livez", tags=["probes"], summary="Whether the process answers")
     async def get_livez() -> dict[str, Any]:
@@ -75,6 +104,4 @@ def make_router(agent: Agent, bodies: BodyReader) -> APIRouter:
     @router.get("/v1/readyz", tags=["probes"], summary="Whether the agent can do its work")
     async def get_readyz(request: Request) -> Response:
         faults = agent.faults()
-        return write_document(request, {"ready": not faults, "faults": faults}, 503 if faults else 200)
-
-    return router
+        return write_document(request, Readiness(not faults, faults), 503 if faults else 200)

@@ -11,11 +11,20 @@ ROUND_UNKNOWN: Final = "round-unknown"
 ROUND_GONE: Final = "round-gone"
 
 
-class _Problem(msgspec.Struct):
+class Problem(msgspec.Struct, frozen=True):
+    """A problem document, as far as programs look at it."""
+
     type: str
+    detail: str = ""
+    expected: int | None = None
+
+    @property
+    def slug(self) -> str | None:
+        """The short name, if it is one of ours."""
+        return self.type.removeprefix(_PREFIX) if self.type.startswith(_PREFIX) else None
 
 
-_decoder = msgspec.json.Decoder(_Problem)
+_decoder = msgspec.json.Decoder(Problem)
 
 
 def problem_type(slug: str) -> str:
@@ -25,8 +34,13 @@ def problem_type(slug: str) -> str:
 
 def problem_slug(body: bytes) -> str | None:
     """The short name of the problem in an answer's body, if it is one of ours."""
+    problem = read_problem(body)
+    return None if problem is None else problem.slug
+
+
+def read_problem(body: bytes) -> Problem | None:
+    """The problem in an answer's body, if there is one."""
     try:
-        kind = _decoder.decode(body).type
+        return _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return kind.removeprefix(_PREFIX) if kind.startswith(_PREFIX) else None

@@ -19,7 +19,6 @@ from service.agent.database import Database
 from service.agent.inbox import StreamInbox, Taken
 from service.agent.observation_log import Intake, Mark, ObservationLog
 from service.agent.store import KeptRound, Store
-from service.agent.summary import RoundSummary
 from service.errors import (
     BacklogFullError,
     BatchTooLargeError,
@@ -30,6 +29,7 @@ from service.errors import (
     StreamEndedError,
     TooManyClientsError,
 )
+from service.wire.answers import RoundSummary
 from service.wire.observations import Observations
 
 

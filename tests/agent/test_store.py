@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from service.agent.database import FILE_NAME, Database
 from service.agent.store import KeptRound, Store
-from service.agent.summary import RoundSummary
 from service.errors import StorageError
+from service.wire.answers import RoundSummary
 from tests.agent.test_observation_log import (
     append_one,
     failing_commits,

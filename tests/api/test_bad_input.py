@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import numpy as np
 import pytest
@@ -77,11 +77,11 @@ class Case:
     says: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def send(self, agent: AgentProcess) -> httpx.Response:
+    def send(self, agent: AgentProcess) -> httpx2.Response:
         content = self.content if isinstance(self.content, bytes) else self.content()
         return agent.http.request(self.method, self.path, content=content, headers=self.headers)
 
-    def check(self, agent: AgentProcess) -> httpx.Response:
+    def check(self, agent: AgentProcess) -> httpx2.Response:
         before = everything(agent)
         answer = self.send(agent)
         assert problem(answer) == (self.status, self.slug), answer.text

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -50,7 +50,7 @@ def collected(agent: AgentProcess) -> int:
     return int(agent.status()["observations"]["collected"])
 
 
-def post(agent: AgentProcess, content: Any, kind: str, encoding: str = "identity", **mark: Any) -> httpx.Response:
+def post(agent: AgentProcess, content: Any, kind: str, encoding: str = "identity", **mark: Any) -> httpx2.Response:
     headers = {"content-type": kind, "content-encoding": encoding}
     return agent.http.post("/v1/observations", params=mark, content=content, headers=headers)
 
@@ -62,23 +62,23 @@ def columns() -> bytes:
     return json.dumps({"x": X.tolist(), "y": Y.tolist()}).encode()
 
 
-def post_one_by_one(agent: AgentProcess) -> list[httpx.Response]:
+def post_one_by_one(agent: AgentProcess) -> list[httpx2.Response]:
     return [post(agent, json.dumps({"x": x.tolist(), "y": y}), JSON) for x, y in zip(X, Y, strict=True)]
 
 
-def post_columns(agent: AgentProcess) -> list[httpx.Response]:
+def post_columns(agent: AgentProcess) -> list[httpx2.Response]:
     return [post(agent, columns(), JSON)]
 
 
-def post_lines(agent: AgentProcess) -> list[httpx.Response]:
+def post_lines(agent: AgentProcess) -> list[httpx2.Response]:
     return [post(agent, lines_of(X, Y), LINES)]
 
 
-def post_arrays(agent: AgentProcess) -> list[httpx.Response]:
+def post_arrays(agent: AgentProcess) -> list[httpx2.Response]:
     return [post(agent, to_msgpack(Observations(X, Y)), MEDIA_TYPE)]
 
 
-def post_compressed(agent: AgentProcess) -> list[httpx.Response]:
+def post_compressed(agent: AgentProcess) -> list[httpx2.Response]:
     body, lines = gzip.compress(columns()[:-1] + b"  }"), gzip.compress(lines_of(X, Y).rstrip(b"\n"))
     half = len(lines) // 2
     answers = [post(agent, body, JSON, "gzip", client="zip", sequence=0)]
@@ -91,7 +91,7 @@ def post_compressed(agent: AgentProcess) -> list[httpx.Response]:
     [(post_one_by_one, 1), (post_columns, 1), (post_lines, 1), (post_arrays, 1), (post_compressed, 2)],
 )
 def test_every_form_of_posting_gives_the_same_observations(
-    agent: AgentProcess, send: Callable[[AgentProcess], list[httpx.Response]], times: int
+    agent: AgentProcess, send: Callable[[AgentProcess], list[httpx2.Response]], times: int
 ) -> None:
     """With Gaussian noise and a full family, observations add the same evidence whatever was there before."""
     codec = codec_of(MODEL)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -105,8 +105,8 @@ def test_whoever_waits_for_a_terminated_agent_is_told(agents: Agents) -> None:
     """A long poll, single rounds that wait for observations, and a stream that is still open."""
     agent = load(agents())
     agent.put("schedule", {"revision": 1, "when_short": "wait", "paused": True})
-    answers: list[httpx.Response] = []
-    asks: list[Callable[[], httpx.Response]] = [
+    answers: list[httpx2.Response] = []
+    asks: list[Callable[[], httpx2.Response]] = [
         lambda: agent.http.get("/v1/parameters?round=1&wait_s=30"),
         lambda: agent.http.post("/v1/rounds", json={"rounds": 1, "wait_s": 600}),
     ]
@@ -219,7 +219,7 @@ def test_port_0_takes_a_free_port_and_the_log_tells_which(tmp_path: Path) -> Non
         told = re.search(r"listening on (http://127\.0\.0\.1:(\d+))$", one.stderr.readline())
         assert told
         assert int(told[2]) > 0
-        with httpx.Client(base_url=told[1], timeout=PATIENCE_S, trust_env=False) as client:
+        with httpx2.Client(base_url=told[1], timeout=PATIENCE_S, trust_env=False) as client:
             assert client.get("/v1/status").json()["agent"] == "by environment"
         one.terminate()
         assert one.wait(PATIENCE_S) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from fastapi.openapi.models import OpenAPI
@@ -47,7 +47,7 @@ def finished(agent: AgentProcess) -> AgentProcess:
     return agent
 
 
-def get(agent: AgentProcess, path: str, accept: str = "*/*") -> httpx.Response:
+def get(agent: AgentProcess, path: str, accept: str = "*/*") -> httpx2.Response:
     answer = agent.http.get(path, headers={"accept": accept})
     assert answer.status_code == 200, answer.text
     return answer
@@ -233,7 +233,7 @@ def test_a_long_poll_is_answered_as_soon_as_the_round_is_there(agents: Agents) -
     agent = agents()
     agent.put("model", {"revision": 1, "model": model_of("diagonal")})
     agent.put("schedule", {"revision": 1, "when_short": "go", "paused": True})
-    answers: dict[int, httpx.Response] = {}
+    answers: dict[int, httpx2.Response] = {}
 
     def ask(number: int) -> None:
         answers[number] = agent.http.get(f"/v1/parameters?epoch=0&round={number}&wait_s=30")
@@ -261,9 +261,10 @@ def test_a_round_that_is_there_is_not_waited_for(agent: AgentProcess) -> None:
 # The description.
 
 PATHS = {
-    "/v1/model": {"put"},
-    "/v1/neighbors": {"put"},
-    "/v1/schedule": {"put"},
+    "/v1/model": {"get", "put"},
+    "/v1/neighbors": {"get", "put"},
+    "/v1/schedule": {"get", "put"},
+    "/v1/streams": {"get"},
     "/v1/rounds": {"post"},
     "/v1/observations": {"post"},
     "/v1/parameters": {"get"},

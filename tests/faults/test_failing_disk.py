@@ -2,7 +2,7 @@
 
 import resource
 
-import httpx
+import httpx2
 import numpy as np
 
 from service.agent.database import FILE_NAME
@@ -33,7 +33,7 @@ def test_a_full_disk_stops_acknowledgement_and_nothing_else(agents: Agents) -> N
         assert agent.post(x, x[:, 0], "test", sequence).status_code == 200
         sequence += 1
     limit_file_size(agent, file_size(agent) + 30_000)
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
     while not answers or answers[-1].status_code == 200:
         answers.append(agent.post(x, x[:, 0], "test", sequence))
         sequence += answers[-1].status_code == 200

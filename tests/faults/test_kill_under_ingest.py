@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import numpy as np
 
 from service.wire.configuration import ModelDocument
@@ -46,7 +46,7 @@ class RetryingClient:
 
     def _run(self) -> None:
         try:
-            with httpx.Client(base_url=self._agent.url, timeout=30, trust_env=False) as http:
+            with httpx2.Client(base_url=self._agent.url, timeout=30, trust_env=False) as http:
                 for number, (x, y) in enumerate(self._batches()):
                     self._post(http, number, to_msgpack(Observations(x, y)))
                     self.acknowledged.append((x, y))
@@ -60,12 +60,12 @@ class RetryingClient:
             x = self._generator.uniform(0, 3, (int(self._generator.integers(1, 8)), 2))
             yield x, np.sin(x[:, 0]) + self._generator.normal(0, 0.5, len(x))
 
-    def _post(self, http: httpx.Client, number: int, body: bytes) -> None:
+    def _post(self, http: httpx2.Client, number: int, body: bytes) -> None:
         mark: dict[str, str | int] = {"client": self._name, "sequence": number}
         while True:
             try:
                 answer = http.post("/v1/observations", params=mark, content=body, headers={"content-type": MEDIA_TYPE})
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 self.retries += 1
                 time.sleep(0.01)  # the agent is dead, or not yet there
                 continue

@@ -1,0 +1,133 @@
+"""The client of an agent for scripts: the methods of AgentClient without `await`.
+
+with BlockingAgentClient("http://127.0.0.1:8001") as agent:
+    stream = agent.stream("robot-7")
+    stream.post([[0.1, 2.0], [0.3, 1.9]], [1, 0])
+    stream.end()
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from client.agent_client import AgentClient, Mark, ObservationStream
+from client.retries import Patience
+from service.wire.answers import BeliefSummary, Readiness, RoundsAnswer, RoundSummary, Status, Stored, StreamPosition
+from service.wire.arrays import Precision
+from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
+from service.wire.parameters import ParameterCodec, ParameterMessage
+
+Result = TypeVar("Result")
+
+
+class BlockingAgentClient:
+    """AgentClient, run by an event loop in a thread of its own: so it also works where a loop runs already."""
+
+    def __init__(self, url: str, patience: Patience | None = None, timeout_s: float = 30.0) -> None:
+        self._agent = AgentClient(url, patience, timeout_s)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="delbo-client", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections and end the thread; more than once does no harm."""
+        if self._loop.is_closed():
+            return
+        self._wait(self._agent.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def put_model(self, document: ModelDocument) -> None:
+        """See AgentClient, here and below."""
+        self._wait(self._agent.put_model(document))
+
+    def put_neighbors(self, document: NeighborsDocument) -> None:
+        self._wait(self._agent.put_neighbors(document))
+
+    def put_schedule(self, document: ScheduleDocument) -> None:
+        self._wait(self._agent.put_schedule(document))
+
+    def model(self) -> ModelDocument | None:
+        return self._wait(self._agent.model())
+
+    def neighbors(self) -> NeighborsDocument:
+        return self._wait(self._agent.neighbors())
+
+    def schedule(self) -> ScheduleDocument:
+        return self._wait(self._agent.schedule())
+
+    def run_rounds(self, rounds: int = 1, wait_s: float = 30.0) -> RoundsAnswer:
+        return self._wait(self._agent.run_rounds(rounds, wait_s))
+
+    def post(self, x: Any, y: Any, mark: Mark | None = None, end: bool = False) -> Stored:
+        return self._wait(self._agent.post(x, y, mark, end))
+
+    def end(self, mark: Mark | None = None) -> Stored:
+        return self._wait(self._agent.end(mark))
+
+    def position(self, client: str) -> StreamPosition:
+        return self._wait(self._agent.position(client))
+
+    def stream(self, client: str) -> "BlockingStream":
+        return BlockingStream(self, self._agent.stream(client))
+
+    def parameters(
+        self,
+        codec: ParameterCodec,
+        epoch: int | None = None,
+        round_number: int | None = None,
+        wait_s: float = 0.0,
+        precision: Precision = "float64",
+    ) -> ParameterMessage:
+        return self._wait(self._agent.parameters(codec, epoch, round_number, wait_s, precision))
+
+    def belief(self, full: bool = False) -> BeliefSummary:
+        return self._wait(self._agent.belief(full))
+
+    def status(self) -> Status:
+        return self._wait(self._agent.status())
+
+    def history(self, limit: int = 100) -> tuple[RoundSummary, ...]:
+        return self._wait(self._agent.history(limit))
+
+    def is_alive(self) -> bool:
+        return self._wait(self._agent.is_alive())
+
+    def readiness(self) -> Readiness:
+        return self._wait(self._agent.readiness())
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C as well: the request must not go on behind the caller's back
+            future.cancel()
+            raise
+
+
+class BlockingStream:
+    """ObservationStream without `await`."""
+
+    def __init__(self, owner: BlockingAgentClient, stream: ObservationStream) -> None:
+        self._owner, self._stream = owner, stream
+        self.client = stream.client
+
+    def next_sequence(self) -> int:
+        return self._owner._wait(self._stream.next_sequence())
+
+    def post(self, x: Any, y: Any, end: bool = False) -> Stored:
+        return self._owner._wait(self._stream.post(x, y, end))
+
+    def end(self) -> None:
+        self._owner._wait(self._stream.end())
