@@ -24,6 +24,7 @@ from benchmarks import (
     lattice,
     memory,
     network,
+    network_stream,
     raster,
 )
 from benchmarks.machine import commit, machine
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "agent-rounds": agent_rounds.run,
     "agent-ingest": agent_ingest.run,
     "agent-process": agent_process.run,
+    "network-stream": network_stream.run,
 }
 
 

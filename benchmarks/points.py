@@ -44,7 +44,7 @@ def building_points() -> Points:
         with np.load(intel_file(), allow_pickle=False) as archive:
             return Points("the Intel points", archive["xy"].astype(np.float64), archive["label"].astype(np.float64))
     except UnavailableError:
-        data = explore(np.random.default_rng(0), rooms_across=10, rooms_down=10)
+        data = explore(np.random.default_rng(0), rooms_across=10, rooms_down=8)
         return Points(
             "a simulated building, as there is no intel_points.npz where DELBO_DATA says", data.x + LOWER, data.y
         )

@@ -9,18 +9,21 @@
 `client.blocking.BlockingAgentClient` is the same without `await`.
 """
 
+import asyncio
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx2
 import msgspec
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from client.answers import decoded, plainly, refusal
+from client.answers import decoded, foreign, plainly, read_document, refusal, with_arrays
 from client.retries import Patience, Retries
 from service.errors import AgentRefusedError, AgentUnreachableError, DataError, SettingError
 from service.wire.answers import (
     BeliefSummary,
+    History,
     Readiness,
     RoundsAnswer,
     RoundSummary,
@@ -28,8 +31,8 @@ from service.wire.answers import (
     Stored,
     StreamPosition,
 )
-from service.wire.arrays import Precision, WireArray, from_wire
-from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument, check_name
+from service.wire.arrays import Precision
+from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument, Url, check_name
 from service.wire.observations import Observations, to_msgpack
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
 from service.wire.parameters import ParameterCodec, ParameterMessage
@@ -37,7 +40,7 @@ from service.wire.parameters import ParameterCodec, ParameterMessage
 Answer = TypeVar("Answer")
 
 _JSON = "application/json"
-_ROOM_S = 5.0  # that an answer may take beyond what the agent was asked to wait
+_url = TypeAdapter(Url)
 
 
 class Mark(NamedTuple):
@@ -57,14 +60,16 @@ class AgentClient:
         timeout_s: float = 30.0,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
-        """http: a client to share between many agents; its owner closes it."""
-        self.url = url.rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
-            raise SettingError(f"{url!r} is no address of an agent; one is like http://127.0.0.1:8001")
+        """timeout_s: for an answer, beyond what the agent is asked to wait; http: one to share, its owner closes it."""
+        try:
+            self.url: str = _url.validate_python(url)
+        except ValidationError:
+            raise SettingError(f"{url!r} is no address of an agent; one is like http://127.0.0.1:8001") from None
         self.patience = patience or Patience()
         self.timeout_s = timeout_s
-        # Agents are found by the addresses given, not by a proxy that the environment names.
-        self._http = http or httpx2.AsyncClient(trust_env=False)
+        # Agents are found by the addresses given, not by a proxy that the environment names. Certificates take a while
+        # to load, and plain http has none.
+        self._http = http or httpx2.AsyncClient(trust_env=False, verify=self.url.startswith("https:"))
         self._owns_http = http is None
 
     async def __aenter__(self) -> Self:
@@ -97,7 +102,7 @@ class AgentClient:
     async def model(self) -> ModelDocument | None:
         """`GET /v1/model`: the model in force; None if there is none yet."""
         try:
-            return ModelDocument.model_validate(await self._get("model", dict[str, Any]))
+            return read_document(self._where("model"), await self._send("GET", "model"), ModelDocument)
         except AgentRefusedError as refused:
             if refused.slug == "no-model":
                 return None
@@ -105,16 +110,17 @@ class AgentClient:
 
     async def neighbors(self) -> NeighborsDocument:
         """`GET /v1/neighbors`: the document in force; epoch 0: none was put yet."""
-        return NeighborsDocument.model_construct(**await self._fields("neighbors", NeighborsDocument))
+        return read_document(self._where("neighbors"), await self._send("GET", "neighbors"), NeighborsDocument)
 
     async def schedule(self) -> ScheduleDocument:
         """`GET /v1/schedule`: the document in force; revision 0: none was put yet."""
-        return ScheduleDocument.model_construct(**await self._fields("schedule", ScheduleDocument))
+        return read_document(self._where("schedule"), await self._send("GET", "schedule"), ScheduleDocument)
 
     async def run_rounds(self, rounds: int = 1, wait_s: float = 30.0) -> RoundsAnswer:
         """`POST /v1/rounds`: single steps of a paused agent. Sent once: a retry could run them twice."""
         body = msgspec.json.encode({"rounds": rounds, "wait_s": wait_s})
-        return await self._ask("POST", "rounds", RoundsAnswer, body=body, wait_s=wait_s, repeat=False)
+        answer = await self._once("POST", "rounds", body=body, wait_s=wait_s)
+        return decoded(self._where("rounds"), answer, RoundsAnswer)
 
     # ---- observations
 
@@ -153,10 +159,7 @@ class AgentClient:
         """`GET /v1/belief`: in a few figures, or with mean and variance of every parameter, as arrays."""
         query = {"full": "true"} if full else {}
         answer = await self._ask("GET", "belief", BeliefSummary, query=query, accept=MSGPACK)
-        if not full:
-            return answer
-        mean, variance = (msgspec.convert(part, WireArray) for part in (answer.mean, answer.variance))
-        return msgspec.structs.replace(answer, mean=from_wire("mean", mean), variance=from_wire("variance", variance))
+        return with_arrays(self._where("belief"), answer) if full else answer
 
     async def status(self) -> Status:
         """`GET /v1/status`."""
@@ -164,33 +167,25 @@ class AgentClient:
 
     async def history(self, limit: int = 100) -> tuple[RoundSummary, ...]:
         """`GET /v1/history`: summaries of the last rounds."""
-        return (await self._get("history", dict[str, tuple[RoundSummary, ...]], limit=limit))["rounds"]
+        return (await self._get("history", History, limit=limit)).rounds
 
     async def is_alive(self) -> bool:
         """`GET /v1/livez`: asked once."""
         try:
-            await self._send("GET", "livez", repeat=False)
+            await self._once("GET", "livez")
         except (AgentUnreachableError, AgentRefusedError):
             return False
         return True
 
     async def readiness(self) -> Readiness:
         """`GET /v1/readyz`: whether it can do its work, and if not, why; asked once."""
-        answer = await self._exchange("GET", "readyz", {}, None, {}, self.timeout_s)
-        return decoded(self._where("readyz"), answer, Readiness)
+        return decoded(self._where("readyz"), await self._once("GET", "readyz"), Readiness)
 
     # ---- how requests are sent
 
     async def _put(self, what: str, document: ModelDocument | NeighborsDocument | ScheduleDocument) -> None:
         body = document.model_dump_json(exclude_none=True).encode()
         await self._send("PUT", what, body=body, content_type=_JSON)
-
-    async def _fields(self, what: str, kind: type[NeighborsDocument | ScheduleDocument]) -> dict[str, Any]:
-        """A document's fields, checked by its own rules but for the number 0, which an agent has before any other."""
-        fields = await self._get(what, dict[str, Any])
-        number = "epoch" if kind is NeighborsDocument else "revision"
-        checked = kind.model_validate({**fields, number: max(1, fields[number])})
-        return {**{name: getattr(checked, name) for name in kind.model_fields}, number: fields[number]}
 
     async def _post(self, body: bytes, content_type: str, mark: Mark | None) -> Stored:
         query = {} if mark is None else mark._asdict()
@@ -207,7 +202,18 @@ class AgentClient:
         language = msgspec.msgpack if accept == MSGPACK else msgspec.json
         return decoded(self._where(what), content, kind, language)
 
-    async def _send(
+    async def _send(self, method: str, what: str, *, repeat: bool = True, **request: Any) -> bytes:
+        """The body of a good answer; tried again where that can do no harm, until the patience is over."""
+        retries = Retries(self.patience, repeat)
+        while True:
+            try:
+                return await self._once(method, what, **request)
+            except AgentRefusedError as refused:
+                await retries.after_refusal(refused)
+            except AgentUnreachableError as fault:
+                await retries.after_silence(fault)
+
+    async def _once(
         self,
         method: str,
         what: str,
@@ -217,37 +223,20 @@ class AgentClient:
         content_type: str = _JSON,
         accept: str = _JSON,
         wait_s: float = 0.0,
-        repeat: bool = True,
     ) -> bytes:
-        """The body of a good answer; tried again where that can do no harm, until the patience is over."""
+        """One request and the body of its answer; the border where httpx2's errors become ours."""
         headers = {"accept": accept} | ({} if body is None else {"content-type": content_type})
         known = {name: value for name, value in (query or {}).items() if value is not None}
-        retries = Retries(self.patience, repeat)
-        while True:
-            try:
-                return await self._exchange(method, what, known, body, headers, self.timeout_s + wait_s)
-            except AgentRefusedError as refused:
-                await retries.after_refusal(refused)
-            except AgentUnreachableError as fault:
-                await retries.after_silence(fault)
-
-    async def _exchange(
-        self,
-        method: str,
-        what: str,
-        query: dict[str, Any],
-        body: bytes | None,
-        headers: dict[str, str],
-        timeout_s: float,
-    ) -> bytes:
-        """One request and its answer; the border where httpx2's errors become ours."""
         try:
-            answer = await self._http.request(
-                method, self._where(what), params=query, content=body, headers=headers, timeout=timeout_s + _ROOM_S
-            )
+            async with asyncio.timeout(self.timeout_s + wait_s):  # httpx2's own begins anew with every byte
+                answer = await self._http.request(
+                    method, self._where(what), params=known, content=body, headers=headers, timeout=None
+                )
         except httpx2.InvalidURL as fault:
             raise SettingError(f"{self.url!r} is no address of an agent: {fault}") from None
-        except httpx2.TransportError as fault:
+        except httpx2.DecodingError:
+            raise foreign(self._where(what)) from None
+        except (httpx2.TransportError, TimeoutError) as fault:
             raise AgentUnreachableError(f"{self.url} does not answer: {plainly(fault)}") from None
         if answer.is_success or (what == "readyz" and answer.status_code == httpx2.codes.SERVICE_UNAVAILABLE):
             return answer.content
@@ -258,7 +247,7 @@ class AgentClient:
 
 
 class ObservationStream:
-    """One client's marked batches to one agent, in order. A retry of a batch never doubles it."""
+    """One client's marked batches to one agent, one after the other. A retry of a batch never doubles it."""
 
     def __init__(self, agent: AgentClient, client: str) -> None:
         try:
@@ -267,6 +256,7 @@ class ObservationStream:
             raise SettingError(f"client {client!r}: {fault}") from None
         self._agent = agent
         self._next: int | None = None
+        self._turn = asyncio.Lock()  # two batches must not have one number
 
     async def next_sequence(self) -> int:
         """How many batches the agent has of this stream: where to go on."""
@@ -276,13 +266,15 @@ class ObservationStream:
 
     async def post(self, x: Any, y: Any, end: bool = False) -> Stored:
         """The next batch; on disk when this returns."""
-        stored = await self._agent.post(x, y, Mark(self.client, await self.next_sequence()), end)
-        self._next = stored.next_sequence
+        async with self._turn:
+            stored = await self._agent.post(x, y, Mark(self.client, await self.next_sequence()), end)
+            self._next = stored.next_sequence
         return stored
 
     async def end(self) -> None:
         """Say that no more will come."""
-        self._next = (await self._agent.end(Mark(self.client, await self.next_sequence()))).next_sequence
+        async with self._turn:
+            self._next = (await self._agent.end(Mark(self.client, await self.next_sequence()))).next_sequence
 
 
 def as_observations(x: Any, y: Any, end: bool = False) -> Observations:

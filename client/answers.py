@@ -4,19 +4,50 @@ from typing import Any, TypeVar, cast
 
 import httpx2
 import msgspec
+from pydantic import ValidationError
 
-from service.errors import AgentRefusedError
+from service.errors import AgentRefusedError, WireError
+from service.wire.answers import BeliefSummary
+from service.wire.arrays import WireArray, from_wire
+from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
 from service.wire.problems import read_problem
 
 Answer = TypeVar("Answer")
+Document = TypeVar("Document", ModelDocument, NeighborsDocument, ScheduleDocument)
+
+
+def foreign(where: str) -> AgentRefusedError:
+    """Something else than an agent has answered."""
+    return AgentRefusedError(f"{where} answered something else than an agent would", 200)
 
 
 def decoded(where: str, content: bytes, kind: type[Answer], language: Any = msgspec.json) -> Answer:
-    """The answer's body in its shape; something else than an agent may have answered."""
+    """The answer's body in its shape."""
     try:
         return cast("Answer", language.decode(content, type=kind))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise AgentRefusedError(f"{where} answered something else than an agent would", 200) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise foreign(where) from None
+
+
+def read_document(where: str, content: bytes, kind: type[Document]) -> Document:
+    """A document, checked by its own rules but for the number 0, which an agent has before any other."""
+    fields = decoded(where, content, dict[str, Any])
+    number = "epoch" if kind is NeighborsDocument else "revision"
+    is_first = fields.get(number) == 0
+    try:
+        document = kind.model_validate({**fields, number: 1} if is_first else fields)
+    except ValidationError:
+        raise foreign(where) from None
+    return document.model_copy(update={number: 0}) if is_first else document
+
+
+def with_arrays(where: str, answer: BeliefSummary) -> BeliefSummary:
+    """The same with mean and variance as arrays."""
+    try:
+        mean, variance = (msgspec.convert(part, WireArray) for part in (answer.mean, answer.variance))
+        return msgspec.structs.replace(answer, mean=from_wire("mean", mean), variance=from_wire("variance", variance))
+    except (msgspec.ValidationError, WireError):
+        raise foreign(where) from None
 
 
 def refusal(url: str, answer: httpx2.Response) -> AgentRefusedError:
@@ -31,8 +62,8 @@ def refusal(url: str, answer: httpx2.Response) -> AgentRefusedError:
     return AgentRefusedError(message, answer.status_code, problem.slug, problem.expected, retry_after_s)
 
 
-def plainly(fault: httpx2.TransportError) -> str:
+def plainly(fault: httpx2.TransportError | TimeoutError) -> str:
     """Why there was no answer."""
-    if isinstance(fault, httpx2.TimeoutException):
+    if isinstance(fault, TimeoutError):
         return "it took too long"
     return str(fault) or type(fault).__name__

@@ -28,7 +28,7 @@ class BlockingAgentClient:
     def __init__(self, url: str, patience: Patience | None = None, timeout_s: float = 30.0) -> None:
         self._agent = AgentClient(url, patience, timeout_s)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="delbo-client", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="delbo-client", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -40,13 +40,14 @@ class BlockingAgentClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections and end the thread; more than once does no harm."""
+        """Break off what another thread may wait for, close the connections, end the thread; twice does no harm."""
         if self._loop.is_closed():
             return
-        self._wait(self._agent.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            self._wait(self._finish())
+        finally:  # after a second Ctrl-C as well
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
     def put_model(self, document: ModelDocument) -> None:
         """See AgentClient, here and below."""
@@ -107,7 +108,21 @@ class BlockingAgentClient:
     def readiness(self) -> Readiness:
         return self._wait(self._agent.readiness())
 
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which ends what is left, and closes the loop
+            runner.get_loop().run_forever()
+
+    async def _finish(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._agent.close()
+
     def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("this client has been closed: make another")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

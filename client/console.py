@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
-from client.fit import FitResult
+from client.result import Result
 
 _PIPE_WIDTH = 120  # where no terminal says how wide it is
 
@@ -53,7 +53,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None] | None]:
         yield show
 
 
-def show_fit(result: FitResult) -> None:
+def show_fit(result: Result) -> None:
     """The final table, and what needs saying about it."""
     summary = result.summary
     together = "together" if len(summary["agents"]) > 1 else ""
@@ -73,10 +73,15 @@ def show_fit(result: FitResult) -> None:
     if hidden > 0:
         out.print(f"... and {hidden} more agents")
     out.print(
-        f"{summary['features']:,} features, {summary['rounds']:,} rounds, {summary['seconds']:.1f} s; "
+        f"{summary['features']:,} features, {summary['rounds']:,} rounds{took(summary)}; "
         f"{summary['test']['rows']:,} test rows; spectral gap {summary['spectral_gap']:.4g}"
     )
     _show_uncovered(summary)
+
+
+def took(summary: dict[str, Any]) -> str:
+    """How long the learning took, where that was measured."""
+    return f", {summary['seconds']:.1f} s" if "seconds" in summary else ""
 
 
 def _cell(agent: dict[str, Any], column: str) -> str:

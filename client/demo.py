@@ -1,34 +1,62 @@
-"""The demo: robots explore a simulated building, each its own part; every agent ends with the whole map."""
+"""The demo: robots explore a simulated building, each its own part, and post what they see to agents of their own.
 
-from collections.abc import Callable
+Real processes, real HTTP. Every agent ends with the whole map, though none ever saw another's data.
+"""
 
-import numpy as np
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
 
-from client.fit import FitOptions, FitResult, fit
-from client.mixing_weights import sinkhorn
-from client.streams.partitions import partition_rows
-from client.streams.tables import Table
-from client.streams.world import evaluation_points, explore
-from client.topology import ring
-from service.wire.model import ModelSpec
+import yaml
 
+from client.demo_world import DEMO_MODEL, DEMO_WORLD
+from client.network.plan import NetworkPlan, load_plan
+from client.result import Result
+from client.running import View, compare_plan, run_network
+from client.site import Site
+
+_STREAM_S = 15.0  # so long the robots explore
 _TEST_POINTS = 8000
+_PER_ROUND = 100
+_HEAD = """# Written by `delbo demo`: the network that it ran. Change it, and try `delbo run {file}`.
+"""
 
 
-def run_demo(agents: int, seed: int, progress: Callable[[str, int, int], None] | None = None) -> FitResult:
-    """Scan the building, learn it on a ring of agents, and compare with one learner and with agents alone."""
-    generator = np.random.default_rng(seed)
-    world = explore(generator, robots=agents)
-    train = Table("simulated building", world.x, world.y, {"robot": world.robot})
-    test = Table("points of the building", *evaluation_points(world.plan, generator, _TEST_POINTS), {})
-    parts = partition_rows(train, "robot", agents, generator)
-    graph = ring(agents)
-    spec = demo_model(world.plan.width_m, world.plan.height_m)
-    options = FitOptions(batch=100, seed=seed, compare=True, curves=True)
-    return fit(spec, train, test, parts, sinkhorn(graph), graph.names, options, progress)
+def write_network(folder: Path, agents: int, seed: int) -> Path:
+    """The demo's network as a file, to look at and to go on with."""
+    content: dict[str, Any] = {
+        "name": folder.name if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", folder.name) else "demo",
+        "agents": agents,
+        "topology": "ring",
+        "model": DEMO_MODEL,
+        "schedule": {"exchange": "lockstep", "observations_per_round": _PER_ROUND, "period_s": 0.0},
+        "data": {"kind": "world", **DEMO_WORLD, "seed": seed},
+        "verification": {"points": _TEST_POINTS},
+        "stream": {"batch": 200},
+    }
+    path = folder / "network.yaml"
+    _write(path, content)
+    plan = load_plan(path)
+    longest = max(len(rows) for rows in plan.parts)
+    content["stream"]["rate_per_s"] = float(round(longest / _STREAM_S))
+    _write(path, content)
+    return path
 
 
-def demo_model(width_m: float, height_m: float) -> ModelSpec:
-    """Local features over the whole building."""
-    features = {"kind": "lattice", "spacing": 0.2, "lengthscale": 0.15, "lower": [0, 0], "upper": [width_m, height_m]}
-    return ModelSpec.parse({"features": features, "prior": {"information": 0.2}, "likelihood": "probit"}, "demo")
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(_HEAD.format(file=path) + yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
+async def run_demo(path: Path, keep: bool, view: View) -> Result:
+    """Start the agents, stream what the robots see, and compare with one learner and with agents alone."""
+    plan = load_plan(path)
+    view.say(f"starting {len(plan.names)} agents")
+    comparing = asyncio.create_task(asyncio.to_thread(compare_plan, plan))
+    async with demo_site(plan, path).running(fresh=True, keep=keep) as urls:
+        return await run_network(plan, urls, view, await comparing)
+
+
+def demo_site(plan: NetworkPlan, path: Path) -> Site:
+    """The agents keep their data beside the file."""
+    return Site(plan.document, path.parent)

@@ -36,26 +36,35 @@ class Retries:
 
     def __init__(self, patience: Patience, repeat: bool) -> None:
         self._patience, self._repeat = patience, repeat
-        self._began = patience.clock()
+        self._began = self._heard = patience.clock()
         self._pause_s = patience.first_pause_s
 
     async def after_refusal(self, refused: AgentRefusedError) -> None:
-        """Wait and return if it is worth another attempt, else raise. A refused request has changed nothing."""
-        if refused.status not in (*_LATER, _FULL):
+        """Wait and return if it is worth another attempt, else raise.
+
+        What an agent has refused has changed nothing; of what a proxy before it refuses, nobody knows.
+        """
+        may_repeat = self._repeat or refused.slug is not None
+        if refused.status not in (*_LATER, _FULL) or not may_repeat:
             raise refused
-        is_full = refused.status == _FULL
-        patience_s = self._patience.full_s if is_full else self._patience.silent_s
-        await self._wait(refused, patience_s, refused.retry_after_s)
+        if refused.status == _FULL:
+            await self._wait(refused, self._began + self._patience.full_s, refused.retry_after_s)
+            self._heard = self._patience.clock()  # it is there: silence begins after what it asked for
+        else:
+            await self._wait(refused, self._heard + self._patience.silent_s, refused.retry_after_s)
 
     async def after_silence(self, fault: AgentUnreachableError) -> None:
         """Wait and return if the request may be sent again, else raise."""
         if not self._repeat:
             raise fault
-        await self._wait(fault, self._patience.silent_s, None)
+        await self._wait(fault, self._heard + self._patience.silent_s, None)
 
-    async def _wait(self, fault: Exception, patience_s: float, retry_after_s: float | None) -> None:
-        pause_s = self._pause_s * random.uniform(0.5, 1.0) if retry_after_s is None else retry_after_s  # noqa: S311
-        self._pause_s = min(2 * self._pause_s, self._patience.longest_pause_s)
-        if self._patience.clock() - self._began + pause_s > patience_s:
+    async def _wait(self, fault: Exception, give_up_at: float, retry_after_s: float | None) -> None:
+        if retry_after_s is None:
+            pause_s = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311
+            self._pause_s = min(2 * self._pause_s, self._patience.longest_pause_s)
+        else:
+            pause_s = max(retry_after_s, self._patience.first_pause_s)  # "at once" for ever would be a busy loop
+        if self._patience.clock() + pause_s > give_up_at:
             raise fault
         await self._patience.sleep(pause_s)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from client.fit import FitResult
 from client.report.maps import Maps
 from client.report.page import write_page
 from client.report.pictures import write_agents, write_curves, write_overview
+from client.result import Result
 
 
-def write_report(result: FitResult, directory: Path) -> list[Path]:
+def write_report(result: Result, directory: Path) -> list[Path]:
     """Write everything into the directory; the files written, the page first."""
     maps = Maps(result) if result.features.dimension == 2 and not result.likelihood.is_vector else None
     files = [write_page(result, maps, directory / "report.html")]
@@ -24,7 +24,7 @@ def write_report(result: FitResult, directory: Path) -> list[Path]:
     return [*files, *_write_numbers(result, directory)]
 
 
-def _write_numbers(result: FitResult, directory: Path) -> list[Path]:
+def _write_numbers(result: Result, directory: Path) -> list[Path]:
     summary, model, beliefs = directory / "result.json", directory / "model.json", directory / "beliefs.npz"
     summary.write_text(json.dumps(result.summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     model.write_text(result.spec.model_dump_json(indent=2, exclude_none=True) + "\n", encoding="utf-8")

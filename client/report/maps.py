@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from client.fit import FitResult
+from client.result import Result
 from service.inference.belief import DiagonalGaussian
 from service.inference.prediction import Prediction, raster
 
@@ -18,7 +18,7 @@ _MOST_POINTS = 20_000
 class Maps:
     """Rasters of a model of two coordinates, and the test points to compare them with."""
 
-    def __init__(self, result: FitResult) -> None:
+    def __init__(self, result: Result) -> None:
         self.result = result
         points = np.concatenate([result.train.x, result.test.x])
         lower, upper = points.min(axis=0), points.max(axis=0)
@@ -51,6 +51,6 @@ class Maps:
         return raster(belief, self.result.features, self.result.likelihood, self.x, self.y)
 
 
-def error_name(result: FitResult) -> str:
+def error_name(result: Result) -> str:
     """What the error curves show."""
     return "misclassified" if result.likelihood.is_binary else "root mean square error"

@@ -10,11 +10,12 @@ import plotly.io
 from matplotlib.colors import to_hex
 from plotly.subplots import make_subplots
 
-from client.fit import FitResult
+from client.console import took
 from client.report.maps import DIVERGING, MOST_AGENTS, SEQUENTIAL, Maps, error_name
+from client.result import Result
 
 
-def write_page(result: FitResult, maps: Maps | None, path: Path) -> Path:
+def write_page(result: Result, maps: Maps | None, path: Path) -> Path:
     """The table, the maps and the curves."""
     figures = [] if maps is None else [_maps(maps)]
     if result.curves.rounds:
@@ -50,7 +51,7 @@ def _maps(maps: Maps) -> Any:
     return figure.update_layout(height=480, margin={"l": 40, "r": 40, "t": 50, "b": 40})
 
 
-def _curves(result: FitResult) -> Any:
+def _curves(result: Result) -> Any:
     figure = make_subplots(1, 2, subplot_titles=(f"test error: {error_name(result)}", "consensus error"))
     for column, values in enumerate((result.curves.errors, result.curves.consensus_errors), start=1):
         for agent, line in enumerate(np.array(values).T[:MOST_AGENTS]):
@@ -80,13 +81,13 @@ def _number(value: Any) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _facts(result: FitResult) -> str:
+def _facts(result: Result) -> str:
     summary = result.summary
     agents = len(summary["agents"])
     shown = f" (plots show the first {MOST_AGENTS})" if agents > MOST_AGENTS else ""
     return (
-        f"{agents} agent(s){shown}, {summary['features']:,} features, {summary['rounds']:,} rounds in "
-        f"{summary['seconds']:.1f} s; {summary['test']['rows']:,} test rows; model {summary['model_id'][:12]}"
+        f"{agents} agent(s){shown}, {summary['features']:,} features, {summary['rounds']:,} rounds{took(summary)}; "
+        f"{summary['test']['rows']:,} test rows; model {summary['model_id'][:12]}"
     )
 
 

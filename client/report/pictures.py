@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from client.fit import FitResult
 from client.report.maps import DIVERGING, MOST_AGENTS, SEQUENTIAL, Maps, error_name
+from client.result import Result
 from service.inference.arrays import FloatArray
 
 
@@ -47,7 +47,7 @@ def write_agents(maps: Maps, path: Path) -> Path:
     return _save(figure, path)
 
 
-def write_curves(result: FitResult, path: Path) -> Path:
+def write_curves(result: Result, path: Path) -> Path:
     """Test error and consensus error over the rounds."""
     figure = Figure(figsize=(11, 4), layout="constrained")
     error, consensus = figure.subplots(1, 2)

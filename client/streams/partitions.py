@@ -9,6 +9,7 @@ import numpy.typing as npt
 from client.randomness import generator_for
 from client.streams.tables import Table
 from service.errors import SettingError
+from service.inference.arrays import FloatArray
 from service.inference.round import replay_rows
 
 Order = Literal["stream", "shuffled", "replay"]
@@ -16,17 +17,56 @@ Rows = npt.NDArray[np.int64]
 
 
 def partition_rows(table: Table, how: str, agents: int | None, generator: np.random.Generator) -> list[Rows]:
-    """The rows of each agent: `sequential` and `random` split evenly, any other word names a group of the table."""
-    if how not in ("sequential", "random") and how in table.groups:
+    """The rows of each agent: a word of EVEN_SPLITS splits evenly, any other names a group of the table."""
+    if how not in EVEN_SPLITS and how in table.groups:
         return _by_group(table.groups[how], how, agents)
-    if how not in ("sequential", "random"):
-        known = ", ".join(["sequential", "random", *table.groups])
+    if how not in EVEN_SPLITS:
+        known = ", ".join(dict.fromkeys([*EVEN_SPLITS, *table.groups]))
         raise SettingError(f"{table.source}: cannot be partitioned by {how!r}; known are {known}")
     count = agents or 1
     if count > len(table):
         raise SettingError(f"{count} agents cannot share {len(table)} observations: each needs at least one")
-    rows = np.arange(len(table)) if how == "sequential" else generator.permutation(len(table))
-    return [np.asarray(part, np.int64) for part in np.array_split(rows, count)]
+    return EVEN_SPLITS[how](table, count, generator)
+
+
+def _consecutive(table: Table, count: int, _: np.random.Generator) -> list[Rows]:
+    return np.array_split(np.arange(len(table)), count)
+
+
+def _drawn(table: Table, count: int, generator: np.random.Generator) -> list[Rows]:
+    return np.array_split(generator.permutation(len(table)), count)
+
+
+def _in_turn(table: Table, count: int, _: np.random.Generator) -> list[Rows]:
+    return [np.arange(agent, len(table), count) for agent in range(count)]
+
+
+def _by_region(table: Table, count: int, _: np.random.Generator) -> list[Rows]:
+    """Boxes that meet at their borders at most, with as many rows each, give or take one; rows stay in their order."""
+    return [np.sort(rows) for rows in _boxes(table.x, np.arange(len(table)), count)]
+
+
+def _boxes(x: FloatArray, rows: Rows, count: int) -> list[Rows]:
+    """Halve the box around the rows across its longest side, in proportion where the count is odd, and go on in each.
+
+    Of rows at the very border, those that come first in the data are below it.
+    """
+    if count == 1:
+        return [rows]
+    axis = int(np.argmax(np.ptp(x[rows], axis=0)))
+    ordered = rows[np.argsort(x[rows, axis], kind="stable")]
+    below = count // 2
+    border = len(rows) * below // count
+    return _boxes(x, ordered[:border], below) + _boxes(x, ordered[border:], count - below)
+
+
+# These words go before groups of the same name: what a word means must not depend on the data.
+EVEN_SPLITS: dict[str, Callable[[Table, int, np.random.Generator], list[Rows]]] = {
+    "sequential": _consecutive,
+    "random": _drawn,
+    "round-robin": _in_turn,
+    "region": _by_region,
+}
 
 
 def _by_group(values: npt.NDArray[Any], name: str, agents: int | None) -> list[Rows]:
@@ -41,7 +81,7 @@ def _by_group(values: npt.NDArray[Any], name: str, agents: int | None) -> list[R
 
 def name_groups(summary: dict[str, Any], table: Table, how: str, parts: list[Rows]) -> None:
     """Write the groups that each agent has to its entry in a summary, where rows were partitioned by groups."""
-    if how in ("sequential", "random"):
+    if how in EVEN_SPLITS:
         return
     for key in ("agents", "isolated"):
         for agent, rows in zip(summary.get(key, []), parts, strict=False):
@@ -50,7 +90,7 @@ def name_groups(summary: dict[str, Any], table: Table, how: str, parts: list[Row
 
 def lost_groups(table: Table, train: Table, how: str) -> str | None:
     """A remark on groups of which no training row is left, and which have therefore no agent."""
-    if how in ("sequential", "random"):
+    if how in EVEN_SPLITS:
         return None
     lost = np.setdiff1d(table.groups[how], train.groups[how])
     if lost.size == 0:

@@ -1,4 +1,4 @@
-"""Data files: points, targets, and further columns by which to group them, from .npz or .csv[.gz]."""
+"""Data files: points, targets, and further columns by which to group them, from .npz, .csv[.gz] or a laser log."""
 
 import csv
 import gzip
@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from client.streams.carmen import read_carmen
+from client.streams.scans import beams_of, labelled_points
 from service.errors import DataError, SettingError
 from service.inference.arrays import FloatArray, as_floats
 
 _POINT_NAMES = ("xy", "x")
 _TARGET_NAMES = ("label", "y")
+_CSV_ENDINGS = (".csv", ".csv.gz")
+_LOG_ENDINGS = (".log", ".log.gz", ".clf", ".clf.gz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +30,7 @@ class Table:
     x: FloatArray
     y: FloatArray
     groups: dict[str, npt.NDArray[Any]]
+    remarks: tuple[str, ...] = ()  # what the user should know of the file
 
     def __len__(self) -> int:
         return len(self.y)
@@ -44,10 +49,13 @@ def read_table(path: Path, group: str | None = None) -> Table:
     try:
         if name.endswith(".npz"):
             table = _read_npz(path)
-        elif name.endswith((".csv", ".csv.gz")):
+        elif name.endswith(_CSV_ENDINGS):
             table = _read_csv(path, group)
+        elif name.endswith(_LOG_ENDINGS):
+            table = _read_log(path)
         else:
-            raise DataError(f"{path}: data files end in .npz, .csv or .csv.gz")
+            endings = ", ".join([".npz", *_CSV_ENDINGS, *_LOG_ENDINGS[:-1]])
+            raise DataError(f"{path}: data files end in {endings} or {_LOG_ENDINGS[-1]}")
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, csv.Error, UnicodeDecodeError, ValueError) as fault:
         raise DataError(f"{path}: cannot be read: {fault}") from None
     if len(table) == 0:
@@ -92,6 +100,13 @@ def _read_csv(path: Path, group: str | None) -> Table:
     if group is not None and group in header[:-1]:
         groups[group] = _as_group([fields[header.index(group)] for _, fields in rows])
     return Table(str(path), numbers[:, :-1], numbers[:, -1].copy(), groups)
+
+
+def _read_log(path: Path) -> Table:
+    """Labelled points along the beams of a CARMEN log, the same ones each time, which can be grouped by scan."""
+    log = read_carmen(path)
+    points = labelled_points(beams_of(log.scans), np.random.default_rng(0))
+    return Table(str(path), points.x, points.y, {"scan": points.scan}, log.remarks(path))
 
 
 def _numbers(path: Path, header: list[str], rows: list[tuple[int, list[str]]], columns: list[int]) -> FloatArray:

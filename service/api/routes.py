@@ -10,7 +10,7 @@ from service.agent.report import belief_summary, status
 from service.api.bodies import BodyReader
 from service.api.documents import read_document, write_document
 from service.api.openapi import answers, takes
-from service.wire.answers import Readiness, RoundsAnswer
+from service.wire.answers import History, Readiness, RoundsAnswer
 from service.wire.configuration import ModelDocument, NeighborsDocument, RoundsRequest, ScheduleDocument
 
 _HISTORY_AT_ONCE = 1000
@@ -60,7 +60,8 @@ def _add_control(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
 def _add_documents(router: APIRouter, agent: Agent) -> None:
     @router.get("/v1/model", tags=["read"], summary="The model in force", **answers())
     async def get_model(request: Request) -> Response:
-        return write_document(request, agent.model.document.model_dump())
+        document = agent.model.document
+        return await asyncio.to_thread(lambda: write_document(request, document.model_dump()))  # it may be large
 
     @router.get("/v1/neighbors", tags=["read"], summary="The neighbors document in force", **answers())
     async def get_neighbors(request: Request) -> Response:
@@ -91,7 +92,8 @@ def _add_reading(router: APIRouter, agent: Agent) -> None:
 
     @router.get("/v1/history", tags=["read"], summary="The last rounds", **answers())
     async def get_history(request: Request, limit: LimitQuery = 100) -> Response:
-        return write_document(request, {"rounds": await asyncio.to_thread(agent.store.history, limit)})
+        rounds = await asyncio.to_thread(agent.store.history, limit)
+        return write_document(request, History(tuple(rounds)))
 
 
 def _add_probes(router: APIRouter, agent: Agent) -> None:

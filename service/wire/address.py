@@ -32,5 +32,5 @@ def read_address(folder: Path) -> Address | None:
     """What the agent of this folder last told; None if there is nothing to be read."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=Address)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -102,6 +102,12 @@ class RoundsAnswer(msgspec.Struct, frozen=True):
     rounds: tuple[RoundSummary, ...]
 
 
+class History(msgspec.Struct, frozen=True):
+    """`GET /v1/history`: the last rounds, the newest last."""
+
+    rounds: tuple[RoundSummary, ...]
+
+
 class Readiness(msgspec.Struct, frozen=True):
     """`GET /v1/readyz`: whether an agent can do its work, and if not, why."""
 

@@ -177,10 +177,9 @@ class NeighborsDocument(_Numbered):
         return [self.own_weight, *(neighbor.weight for neighbor in self.neighbors)]
 
 
-class ScheduleDocument(_Numbered):
-    """`PUT /v1/schedule`: when a round runs, and what it does."""
+class ScheduleRule(Document):
+    """When a round runs, and what it does."""
 
-    revision: Number
     exchange: ExchangeName = "lockstep"
     observations_per_round: Annotated[int, Field(ge=0, le=1_000_000)] = 100
     when_short: Literal["wait", "go"] | None = None
@@ -191,12 +190,6 @@ class ScheduleDocument(_Numbered):
     period_s: Seconds = 0.1
     deadline_s: Annotated[float, Field(gt=0, le=LONGEST_WAIT_S)] = 5.0
     stale_after_s: Seconds = 30.0
-    until_round: Annotated[int, Field(ge=0, le=2**62)] | None = None
-    paused: bool = False
-
-    @property
-    def number(self) -> int:
-        return self.revision
 
     @property
     def waits(self) -> bool:
@@ -206,6 +199,18 @@ class ScheduleDocument(_Numbered):
     def weight_among(self, agents: int) -> float:
         """The likelihood weight in a network of that many agents: lockstep and latest average, so `auto` is n."""
         return float(agents) if self.likelihood_weight == "auto" else self.likelihood_weight
+
+
+class ScheduleDocument(ScheduleRule, _Numbered):
+    """`PUT /v1/schedule`: the rule, and for how long."""
+
+    revision: Number
+    until_round: Annotated[int, Field(ge=0, le=2**62)] | None = None
+    paused: bool = False
+
+    @property
+    def number(self) -> int:
+        return self.revision
 
 
 NO_NEIGHBORS = NeighborsDocument.model_construct(epoch=0, own_weight=1.0)

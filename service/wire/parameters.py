@@ -3,6 +3,9 @@
 A header (version, agent, incarnation, model_id, epoch, round), and parts of evidence. The full family's information
 travels as its lower triangle, row by row. The receiver knows from the model what size to expect and refuses the rest.
 
+Of a large diagonal model, where nothing is known yet evidence is zero, and a map is mostly that for long: then only the
+other parameters travel, and `support` says which these are, a bit for each, the first in the highest bit.
+
 With float32 each number is off by at most 2^-24 (6e-8) of itself, or by 1e-45 where it is tinier than 1e-38. Numbers
 beyond 3.4e38 cannot be sent so.
 """
@@ -13,6 +16,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from service.errors import NumericalError, WireError
 from service.inference import kernels
@@ -24,6 +28,8 @@ VERSION: Final = 1
 MEDIA_TYPE: Final = "application/vnd.msgpack"
 MOST_PARTS = 1  # lockstep and latest send one; a rule that relays other agents' evidence will send more
 
+_FEWEST_FOR_SUPPORT = 256  # parameters: of a smaller model everything travels
+_WORTH_IT = 0.75  # the most parameters, as a share of all, for which picking them out pays
 _HEADER_ROOM = 4096  # bytes for everything but the numbers
 _LARGEST = 2**63 - 1
 
@@ -62,12 +68,13 @@ class ParameterMessage:
     parts: tuple[Part, ...]
 
 
-class _WirePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _WirePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     origin: str
     sequence: int
     block: int
     information: WireArray
     shift: WireArray
+    support: WireArray | None = None
 
 
 class _WireMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,19 +116,24 @@ class ParameterCodec:
 
     def encode(self, message: ParameterMessage, precision: Precision = "float64") -> bytes:
         """The message as msgpack."""
-        header, dtype = message.header, PRECISION_TYPES[precision]
-        parts = [
-            _WirePart(
-                part.origin,
-                part.sequence,
-                part.block,
-                to_wire(self._packed(part.evidence.information), dtype),
-                to_wire(part.evidence.shift, dtype),
-            )
-            for part in message.parts
-        ]
+        header = message.header
+        parts = [self._wire_part(part, PRECISION_TYPES[precision]) for part in message.parts]
         return msgspec.msgpack.encode(
             _WireMessage(VERSION, header.agent, header.incarnation, header.model_id, header.epoch, header.round, parts)
+        )
+
+    def _wire_part(self, part: Part, dtype: str) -> _WirePart:
+        information, shift = part.evidence.information, part.evidence.shift
+        support = None if self._full else _support(information, shift)
+        if support is not None:
+            information, shift = information[support], shift[support]
+        return _WirePart(
+            part.origin,
+            part.sequence,
+            part.block,
+            to_wire(self._packed(information), dtype),
+            to_wire(shift, dtype),
+            None if support is None else _bytes_to_wire(np.packbits(support)),
         )
 
     def rounded(self, data: bytes) -> bytes:
@@ -158,9 +170,24 @@ class ParameterCodec:
             raise WireError("malformed", f"block {part.block} and sequence {part.sequence} are not known here")
         if part.information.dtype not in PRECISION_TYPES.values() or part.information.dtype != part.shift.dtype:
             raise WireError("dtype", f"parameters are <f8 or <f4, not {part.information.dtype[:20]!r}")
-        information = from_wire("information", part.information, (self.numbers - d,))
-        shift = from_wire("shift", part.shift, (d,))
+        if part.support is None:
+            information = from_wire("information", part.information, (self.numbers - d,))
+            shift = from_wire("shift", part.shift, (d,))
+        else:
+            information, shift = self._spread(part, part.support)
         return Part(part.origin, part.sequence, part.block, self._checked(information, shift))
+
+    def _spread(self, part: _WirePart, support: WireArray) -> tuple[FloatArray, FloatArray]:
+        """All parameters, of which only some travelled."""
+        if self._full:
+            raise WireError("malformed", "a model of the full family has no support")
+        places = np.flatnonzero(_bits(support, self.prior.dimension))
+        spread = []
+        for name, array in (("information", part.information), ("shift", part.shift)):
+            numbers = np.zeros(self.prior.dimension)
+            numbers[places] = from_wire(name, array, places.shape)
+            spread.append(numbers)
+        return spread[0], spread[1]
 
     def _checked(self, information: FloatArray, shift: FloatArray) -> Evidence:
         """The evidence, if prior + evidence is a belief."""
@@ -188,3 +215,26 @@ class ParameterCodec:
         matrix = np.empty((self.prior.dimension, self.prior.dimension))
         kernels.unpack_triangle(information, matrix)
         return matrix
+
+
+def _support(information: FloatArray, shift: FloatArray) -> npt.NDArray[np.bool_] | None:
+    """Which parameters have evidence; None where it is not worth telling."""
+    if len(shift) < _FEWEST_FOR_SUPPORT:
+        return None
+    support = (information != 0) | (shift != 0)
+    return support if np.count_nonzero(support) < _WORTH_IT * len(shift) else None
+
+
+def _bytes_to_wire(data: npt.NDArray[np.uint8]) -> WireArray:
+    return WireArray("|u1", data.shape, data.data)
+
+
+def _bits(support: WireArray, dimension: int) -> npt.NDArray[np.bool_]:
+    """One truth per parameter; bits beyond the last must not be set."""
+    size = -(-dimension // 8)
+    if support.dtype != "|u1" or support.shape != (size,) or len(support.data) != size:
+        raise WireError("shape", f"support should be {size} bytes, a bit for each parameter")
+    bits = np.unpackbits(np.frombuffer(support.data, np.uint8))
+    if bits[dimension:].any():
+        raise WireError("malformed", "support names parameters that the model does not have")
+    return bits[:dimension].view(np.bool_)

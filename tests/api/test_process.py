@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx2
 import numpy as np
@@ -20,9 +21,11 @@ import pytest
 
 from service import __main__ as program
 from service import server
+from service.agent.agent import Agent
 from service.agent.store import Store
 from service.errors import DelboError, StorageError
 from service.settings import Settings
+from service.wire.address import Address, read_address
 from tests.api.line_stream import LineStream, lines_of
 from tests.conftest import Delbo
 from tests.processes import PATIENCE_S, ROOT, AgentProcess, Agents, agent_factory, free_port, problem, until
@@ -226,6 +229,60 @@ def test_port_0_takes_a_free_port_and_the_log_tells_which(tmp_path: Path) -> Non
     assert list((tmp_path / "new" / "folder").iterdir())
 
 
+# The address, beside the data.
+
+
+def told_address(agent: AgentProcess, before: Address | None = None) -> Address:
+    """Wait until the file tells another than before."""
+    until(lambda: read_address(agent.folder) not in (None, before))
+    told = read_address(agent.folder)
+    assert told is not None
+    return told
+
+
+def test_an_agent_tells_its_address_beside_its_data_and_a_restart_tells_it_anew(agents: Agents) -> None:
+    agent = agents("a1", "--port", 0, wait=False)
+    first = told_address(agent)
+    assert agent.process is not None
+    assert (first.agent, first.pid) == ("a1", agent.process.pid)
+    assert httpx2.get(f"{first.url}/v1/status", trust_env=False).json()["incarnation"] == first.incarnation
+    agent.kill()
+    assert read_address(agent.folder) == first  # of a process that is no more
+    agent.launch()
+    second = told_address(agent, before=first)
+    assert (second.agent, second.incarnation) == ("a1", first.incarnation)
+    assert second.pid == agent.process.pid != first.pid
+    assert httpx2.get(f"{second.url}/v1/status", trust_env=False).json()["agent"] == "a1"
+
+
+@pytest.fixture
+def anybody() -> Agent:
+    """As much of an agent as an address needs."""
+    return cast("Agent", SimpleNamespace(name="a1", store=SimpleNamespace(identity=("a1", 7))))
+
+
+def test_an_address_that_cannot_be_written_is_a_warning_and_no_more(
+    anybody: Agent, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "address.json").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as listener, caplog.at_level("INFO"):
+        server._tell_address(anybody, tmp_path, listener)
+        told = [record.levelname for record in caplog.records]
+        assert told == ["WARNING", "INFO"]
+        assert f"listening on http://127.0.0.1:{listener.getsockname()[1]}" in caplog.text
+
+
+def test_an_ipv6_address_is_told_in_brackets(anybody: Agent, tmp_path: Path) -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with listener:
+        server._tell_address(anybody, tmp_path, listener)
+        url = f"http://[::1]:{listener.getsockname()[1]}"
+        assert read_address(tmp_path) == Address("a1", 7, os.getpid(), url)
+
+
 # Options.
 
 
@@ -301,6 +358,7 @@ def test_a_folder_in_use_is_told_in_one_sentence(running: AgentProcess) -> None:
     assert finished.returncode == 1
     check_one_sentence(finished.stderr, f"{running.folder} is in use")
     assert running.is_ready()
+    assert told_address(running).url == running.url  # not that of the other
 
 
 def refusal_of(folder: Path, host: str = "127.0.0.1") -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.randomness import Purpose, generator_for
-from client.streams.partitions import Draw, partition_rows
+from client.streams.partitions import EVEN_SPLITS, Draw, lost_groups, name_groups, partition_rows
 from client.streams.splits import split_table
 from client.streams.tables import Table, parse_rows, read_table
 from service.errors import DataError, SettingError
@@ -55,7 +55,10 @@ def test_a_csv_column_that_groups_rows_is_no_coordinate(tmp_path: Path) -> None:
         ("a.csv", "x,y\n1," + "2" * 200_000 + "\n", "cannot be read"),
         ("a.npz", "no zip", "cannot be read"),
         ("a.csv.gz", "no gzip", "cannot be read"),
-        ("a.txt", "1 2", "end in .npz, .csv or .csv.gz"),
+        ("a.log", "no log", "'no' is no CARMEN message"),
+        ("a.clf.gz", "ODOM 1", "holds no laser scan"),
+        ("a.log", "FLASER 2 0 81.83 0 0 0 0 0 0 1 pc 1", "holds no observations"),
+        ("a.txt", "1 2", "end in .npz, .csv, .csv.gz, .log, .log.gz, .clf or .clf.gz"),
     ],
 )
 def test_a_broken_file_is_named_with_the_place(tmp_path: Path, name: str, content: str, reason: str) -> None:
@@ -65,6 +68,26 @@ def test_a_broken_file_is_named_with_the_place(tmp_path: Path, name: str, conten
         read_table(path)
     assert str(path) in str(fault.value)
     assert reason in str(fault.value)
+
+
+def test_the_intel_log_is_the_table_of_the_shared_intel_points(data_folder: Path) -> None:
+    log, points = read_table(data_folder / "intel.log.gz", "scan"), read_table(data_folder / "intel_points.npz")
+    np.testing.assert_allclose(log.x, points.x, rtol=0, atol=1e-6)  # float32 up to 24 m
+    np.testing.assert_array_equal(log.y, points.y)
+    np.testing.assert_array_equal(log.groups["scan"], points.groups["scan"])
+    assert log.remarks == ()
+
+
+@pytest.mark.parametrize("name", ["a.log", "A.LOG.GZ", "a.clf", "a.clf.gz"])
+def test_lines_of_a_log_that_cannot_be_read_are_remarked_and_not_fatal(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    content = b"FLASER 2 4.5 1.5 1 2 0 0 0 0 1 pc 1\n?\n?\nFLASER 2 81.8 9.5 1 2 0 0 0 0 1 pc 1\n"
+    path.write_bytes(gzip.compress(content) if name.lower().endswith("gz") else content)
+    read = read_table(path)
+    np.testing.assert_allclose(read.x[read.y == 1], [[1, -2.5], [1, 3.5], [1, 11.5]], atol=1e-12)
+    assert read.groups["scan"].tolist() == [0] * 5 + [1] * 5
+    assert read.remarks == tuple(f"{path}: line {line}: '?' is no CARMEN message; left out" for line in (2, 3))
+    assert read.take(slice(2)).remarks == read.remarks
 
 
 def test_arrays_that_are_missing_or_differ_in_length_are_named(tmp_path: Path) -> None:
@@ -138,7 +161,7 @@ def test_rows_slice_as_python_does() -> None:
     assert np.arange(10)[parse_rows("2:5")].tolist() == [2, 3, 4]
 
 
-@given(rows=st.integers(1, 60), agents=st.integers(1, 8), how=st.sampled_from(["sequential", "random"]))
+@given(rows=st.integers(1, 60), agents=st.integers(1, 8), how=st.sampled_from(list(EVEN_SPLITS)))
 def test_a_partition_gives_every_row_to_exactly_one_agent(rows: int, agents: int, how: str) -> None:
     if agents > rows:
         with pytest.raises(SettingError, match="each needs at least one"):
@@ -146,8 +169,59 @@ def test_a_partition_gives_every_row_to_exactly_one_agent(rows: int, agents: int
         return
     parts = partition_rows(table(rows), how, agents, np.random.default_rng(0))
     assert sorted(np.concatenate(parts).tolist()) == list(range(rows))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
     if how == "sequential":
         assert [part.tolist() for part in parts] == [part.tolist() for part in np.array_split(np.arange(rows), agents)]
+    if how == "random":
+        assert np.concatenate(parts).tolist() == np.random.default_rng(0).permutation(rows).tolist()
+    if how == "round-robin":
+        assert [part.tolist() for part in parts] == [list(range(agent, rows, agents)) for agent in range(agents)]
+
+
+places = st.lists(st.tuples(st.integers(-9, 9), st.integers(-4, 4)), min_size=8, max_size=60)
+
+
+@given(points=places, agents=st.integers(1, 8))
+def test_regions_are_boxes_of_equal_size_that_meet_at_borders_only(points: list[tuple[int, int]], agents: int) -> None:
+    x = np.array(points, np.float64)
+    data = Table("memory", x, np.zeros(len(x)), {})
+    parts = partition_rows(data, "region", agents, np.random.default_rng(0))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(x)))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert all((np.diff(part) > 0).all() for part in parts)  # a stream stays in its order
+    boxes = [(x[part].min(axis=0), x[part].max(axis=0)) for part in parts]
+    for number, (lower, upper) in enumerate(boxes):
+        for other_lower, other_upper in boxes[:number]:
+            assert (upper <= other_lower).any() or (other_upper <= lower).any()
+
+
+def test_regions_are_cut_across_the_longer_side_in_proportion() -> None:
+    across, up = np.meshgrid(np.arange(9.0), np.arange(4.0))
+    data = Table("memory", np.column_stack([across.ravel(), up.ravel()])[::-1], np.zeros(36), {})
+    parts = partition_rows(data, "region", 3, np.random.default_rng(0))
+    # A third of the columns first; what is left is 5 long and 3 high, and cut across its length again.
+    assert [sorted(set(data.x[part, 0])) for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    square = data.take(data.x[:, 0] < 4)
+    corners = [
+        square.x[part].min(axis=0).tolist() for part in partition_rows(square, "region", 4, np.random.default_rng(0))
+    ]
+    assert corners == [[0, 0], [0, 2], [2, 0], [2, 2]]
+    tall = Table("memory", data.x[:, ::-1], data.y, {})
+    parts = partition_rows(tall, "region", 2, np.random.default_rng(0))
+    assert tall.x[parts[0], 1].max() == 4
+    assert tall.x[parts[1], 1].min() == 4
+
+
+@pytest.mark.parametrize("how", list(EVEN_SPLITS))
+def test_a_word_for_a_split_goes_before_a_group_of_that_name(how: str) -> None:
+    plain, grouped = table(6), table(6, **{how: [5, 5, 5, 5, 5, 6]})
+    parts = [partition_rows(data, how, 3, np.random.default_rng(0)) for data in (plain, grouped)]
+    assert [part.tolist() for part in parts[0]] == [part.tolist() for part in parts[1]]
+    summary: dict[str, list[dict[str, object]]] = {"agents": [{}, {}, {}]}
+    for data in (plain, grouped):
+        name_groups(summary, data, how, parts[0])
+        assert summary == {"agents": [{}, {}, {}]}
+        assert lost_groups(data, data.take(slice(5)), how) is None
 
 
 def test_fewer_agents_than_groups_keep_groups_whole() -> None:
@@ -156,7 +230,7 @@ def test_fewer_agents_than_groups_keep_groups_whole() -> None:
     assert [part.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(SettingError, match="scan has only 4 values"):
         partition_rows(grouped, "scan", 5, np.random.default_rng(0))
-    with pytest.raises(SettingError, match="known are sequential, random, scan"):
+    with pytest.raises(SettingError, match="known are sequential, random, round-robin, region, scan"):
         partition_rows(grouped, "robot", 2, np.random.default_rng(0))
 
 

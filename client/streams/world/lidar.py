@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from client.streams.scans import Beams
+from client.streams.scans import labelled_points as points_along
 from client.streams.world.floor_plan import FloorPlan
 from client.streams.world.geometry import cast_rays
 from service.inference.arrays import FloatArray
@@ -18,6 +20,12 @@ class Scans:
     angles: FloatArray  # (scans, beams)
     ranges: FloatArray  # (scans, beams)
     max_range_m: float
+
+    @property
+    def beams(self) -> Beams:
+        """The same as flat arrays, which is what a log gives too."""
+        index = np.repeat(np.arange(len(self.positions), dtype=np.int32), self.angles.shape[1])
+        return Beams(index, self.positions[index], self.angles.ravel(), self.ranges.ravel())
 
 
 def scan(
@@ -39,21 +47,9 @@ def scan(
 def labelled_points(
     scans: Scans, rng: np.random.Generator, free_per_m: float = 1.0, margin_m: float = 0.1
 ) -> tuple[FloatArray, FloatArray]:
-    """Points x (rows, 2) and labels y (rows,): 1 where a beam ended, 0 at random radii before `margin_m` of its end.
+    """Points x (rows, 2) and labels y (rows,), ordered by scan, then beam.
 
-    A beam has `free_per_m` free points per meter on average. Rows go by scan, then beam, so that any stretch of them
-    has both labels.
+    A beam that did not return is free up to the maximum range: in the world, there is nothing that a laser misses.
     """
-    ranges = scans.ranges.ravel()
-    returned = np.isfinite(ranges)
-    reach_m = np.maximum(np.where(returned, ranges, scans.max_range_m) - margin_m, 0.0)
-    counts = np.floor(free_per_m * reach_m + rng.random(len(reach_m))).astype(np.int64)
-    free = np.repeat(np.arange(len(reach_m)), counts)
-    hit = np.flatnonzero(returned)
-    order = np.argsort(np.concatenate([free, hit]), kind="stable")
-    beam = np.concatenate([free, hit])[order]
-    radius = np.concatenate([reach_m[free] * rng.random(len(free)), ranges[hit]])[order]
-    angle = scans.angles.ravel()[beam]
-    origin = scans.positions[beam // scans.angles.shape[1]]
-    x = origin + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return x, np.concatenate([np.zeros(len(free)), np.ones(len(hit))])[order]
+    points = points_along(scans.beams, rng, free_per_m=free_per_m, margin_m=margin_m, free_to_m=scans.max_range_m)
+    return points.x, points.y

@@ -18,8 +18,10 @@ def one_room(furniture: tuple[float, float, float, float] = (3.0, 1.0, 3.5, 2.0)
         height_m=4.0,
         walls=walls,
         rooms=np.array([[0.0, 0.0, 4.0, 4.0]]),
+        is_corridor=np.zeros(1, dtype=bool),
         furniture=np.array([furniture]),
         doors=nothing,
+        door_widths_m=np.empty(0),
         joined_rooms=nothing.astype(np.int32),
         wings=np.zeros(1, dtype=np.int32),
     )

@@ -36,7 +36,14 @@ def test_a_beam_without_return_gives_free_points_and_no_occupied_one() -> None:
     assert np.isinf(scans.ranges).all()
     assert len(y) > 0
     assert (y == 0).all()
-    assert np.hypot(*(x - [2.0, 2.5]).T).max() < 0.4
+    assert 0.39 < np.hypot(*(x - [2.0, 2.5]).T).max() < 0.4  # 720 even draws, up to the maximum range
+
+
+def test_a_hit_is_followed_by_the_free_points_of_its_beam() -> None:
+    scans = scan(one_room(), np.array([[1.0, 1.5]]), np.zeros(1), np.random.default_rng(0), beams=4, noise_m=0.0)
+    x, y = labelled_points(scans, np.random.default_rng(1), free_per_m=2.0)
+    assert y.tolist() == [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0]
+    np.testing.assert_allclose(x[y == 1], [[3.0, 1.5], [1.0, 4.0], [0.0, 1.5], [1.0, 0.0]], atol=1e-12)
 
 
 def test_free_points_are_never_beyond_the_hit() -> None:

@@ -1,0 +1,1 @@
+"""The commands of `delbo`, by what they are about."""

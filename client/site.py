@@ -1,0 +1,98 @@
+"""Where a network's agents are: local ones below runs/NAME, others at their urls."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from client.agent_client import AgentClient
+from client.cluster import Cluster
+from client.concurrently import all_of
+from client.curves import sample
+from client.evaluation import evaluate
+from client.network.document import NetworkDocument
+from client.network.plan import NetworkPlan
+from client.retries import NO_PATIENCE
+from client.running import Picture
+from service.errors import DelboError, SettingError
+from service.inference.belief import Belief
+from service.inference.objective import consensus_error
+from service.wire.answers import Status
+
+_ASK_S = 3.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """A network's document, and the folder of its local agents."""
+
+    document: NetworkDocument
+    folder: Path
+
+    @property
+    def cluster(self) -> Cluster:
+        """The local agents."""
+        return Cluster(self.folder, self.document.local_names)
+
+    @asynccontextmanager
+    async def running(self, *, fresh: bool = False, keep: bool = False) -> AsyncIterator[dict[str, str]]:
+        """Every agent's address; local agents that had to be started are ended afterwards, unless they are to stay."""
+        cluster = self.cluster
+        if fresh:
+            await cluster.down()
+            cluster.forget()
+        before = set(await cluster.running())
+        started = Cluster(self.folder, [name for name in cluster.names if name not in before])
+        try:
+            local = await cluster.running() | await started.up()
+            yield self._with_remote(local)
+        finally:
+            if not keep:
+                await asyncio.shield(started.down())
+
+    async def urls(self) -> dict[str, str]:
+        """Every agent's address; a local one that does not run is told."""
+        local = await self.cluster.running()
+        missing = [name for name in self.document.local_names if name not in local]
+        if missing:
+            raise SettingError(f"{missing[0]} does not run: start the network with delbo up")
+        return self._with_remote(local)
+
+    def _with_remote(self, local: dict[str, str]) -> dict[str, str]:
+        return local | {agent.name: agent.url for agent in self.document.agents if agent.url != "local"}
+
+    async def picture(self, plan: NetworkPlan) -> Picture:
+        """The network at this moment, as far as it answers."""
+        urls = self._with_remote(await self.cluster.running())
+        seen = await all_of(_look(urls.get(name), plan) for name in plan.names)
+        statuses = [status for status, _ in seen]
+        believing = [(agent, belief) for agent, (_, belief) in enumerate(seen) if belief is not None]
+        scores: list[dict[str, float] | None] = [None] * len(seen)
+        errors: list[float | None] = [None] * len(seen)
+        if believing:
+            numbers, beliefs = zip(*believing, strict=True)
+            for agent, error in zip(numbers, consensus_error(beliefs).tolist(), strict=True):
+                errors[agent] = error
+            for agent, score in zip(numbers, await asyncio.to_thread(_scores, plan, beliefs), strict=False):
+                scores[agent] = score
+        return Picture(plan.names, statuses, scores, errors)
+
+
+async def _look(url: str | None, plan: NetworkPlan) -> tuple[Status | None, Belief | None]:
+    """An agent's status, and its belief if it has the network's model."""
+    if url is None:
+        return None, None
+    try:
+        async with AgentClient(url, NO_PATIENCE, timeout_s=_ASK_S) as agent:
+            status = await agent.status()
+            if status.model_id != plan.spec.model_id:
+                return status, None
+            message = await agent.parameters(plan.codec)
+    except DelboError:
+        return None, None
+    return status, plan.prior.plus(message.parts[0].evidence)
+
+
+def _scores(plan: NetworkPlan, beliefs: Sequence[Belief]) -> list[dict[str, float]]:
+    return [] if plan.test is None else evaluate(beliefs, plan.features, plan.likelihood, sample(plan.test))

@@ -1,0 +1,298 @@
+"""Which documents agents still need: the same ones, with the same numbers, wherever the last coordinator was killed."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client.network.document import parse_network
+from client.network.plan import NetworkPlan, make_plan
+from client.network.rollout import (
+    Seen,
+    is_change,
+    models_to_put,
+    neighbors_to_put,
+    schedules_to_put,
+    start_from,
+    until_round,
+)
+from service.errors import ModelLoadedError
+from service.wire.answers import ObservationCounts, Status, StreamPosition
+from service.wire.configuration import (
+    NO_NEIGHBORS,
+    NO_SCHEDULE,
+    ModelDocument,
+    NeighborsDocument,
+    ScheduleDocument,
+)
+from tests.network.plans import MODEL, write_data
+
+COUNT, PER_ROUND, BATCH = 4, 10, 25
+URLS = {f"agent-{number}": f"http://10.0.0.{number}:8001" for number in range(1, 9)}
+
+
+@dataclass(frozen=True)
+class Told:
+    """One agent, as far as these functions ask it."""
+
+    name: str
+    model: ModelDocument | None = None
+    neighbors: NeighborsDocument = NO_NEIGHBORS
+    schedule: ScheduleDocument = NO_SCHEDULE
+    round: int = 0
+    rounds_in_all: int = 0
+    collected: int = 0
+    applied: int = 0
+    batches: int = 0
+    ended: bool = False
+    puts: int = field(default=0, compare=False)
+
+    def seen(self) -> Seen:
+        """What it tells."""
+        backlog = self.collected - self.applied
+        counts = ObservationCounts(self.collected, self.applied, backlog, 0, self.ended, ())
+        model_id = None if self.model is None else self.model.spec.model_id
+        where = None if self.model is None else self.round
+        status = Status(
+            *(self.name, 7, model_id, self.neighbors.epoch, where, self.rounds_in_all, "resting"),
+            *((), {}, counts, (), self.neighbors.own_weight, self.schedule.model_dump()),
+        )
+        position = None if self.model is None else StreamPosition("run", self.batches, self.ended)
+        return Seen(status, self.model, self.neighbors, self.schedule, position)
+
+
+Network = list[Told]
+
+
+def seen(network: Network) -> list[Seen]:
+    return [agent.seen() for agent in network]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plans")
+    write_data(folder / "points.npz", 333)
+    return folder
+
+
+def plan_of(folder: Path, **changes: Any) -> NetworkPlan:
+    document = {
+        "agents": COUNT,
+        "model": MODEL,
+        "schedule": {"observations_per_round": PER_ROUND},
+        "data": {"kind": "table", "path": "points.npz"},
+        "stream": {"batch": BATCH},
+        **changes,
+    }
+    return make_plan(parse_network(document, "network"), folder, "network")
+
+
+@pytest.fixture(scope="module")
+def plan(folder: Path) -> NetworkPlan:
+    return plan_of(folder)
+
+
+@pytest.fixture(scope="module")
+def other(folder: Path) -> NetworkPlan:
+    """The same agents and data on another graph."""
+    return plan_of(folder, topology="star", mixing_weights="metropolis")
+
+
+def wanted_by(plan: NetworkPlan, network: Network) -> list[NeighborsDocument]:
+    told = seen(network)
+    return [plan.neighbors_document(i, URLS, start_from=start_from(plan, i, told)) for i in range(len(network))]
+
+
+def configure(plan: NetworkPlan, network: Network, budget: int, order: list[int]) -> Network:
+    """What a coordinator does in this order of agents, until it is killed after so many puts."""
+    network = list(network)
+    left = budget
+
+    def put(what: str, documents: list[Any]) -> None:
+        nonlocal left
+        for agent in order:
+            if documents[agent] is not None and left > 0:
+                at_begin = {"round": 0} if what == "neighbors" else {}
+                changes = {what: documents[agent], "puts": network[agent].puts + 1, **at_begin}
+                network[agent] = replace(network[agent], **changes)
+                left -= 1
+
+    put("model", models_to_put(plan, seen(network)))
+    if left:
+        put("neighbors", neighbors_to_put(wanted_by(plan, network), seen(network)))
+    if left:
+        put("schedule", schedules_to_put(plan, seen(network), until_round(plan, seen(network))))
+    return network
+
+
+def new_network(count: int = COUNT) -> Network:
+    return [Told(f"agent-{number}") for number in range(1, count + 1)]
+
+
+def uninterrupted(plan: NetworkPlan, network: Network) -> Network:
+    return configure(plan, network, 1000, list(range(len(network))))
+
+
+orders = st.permutations(range(COUNT))
+deaths = st.lists(st.tuples(st.integers(0, 3 * COUNT), orders), max_size=6)
+
+
+@settings(max_examples=40)
+@given(deaths=deaths)
+def test_a_coordinator_that_is_killed_ever_so_often_puts_what_one_does_that_is_not(
+    plan: NetworkPlan, deaths: list[tuple[int, list[int]]]
+) -> None:
+    network = new_network()
+    for budget, order in deaths:
+        network = configure(plan, network, budget, order)
+    ended = uninterrupted(plan, network)
+    assert ended == uninterrupted(plan, new_network())
+    assert [agent.puts for agent in ended] == [3] * COUNT  # each document once, whoever put it
+
+
+def test_a_network_that_is_configured_gets_nothing(plan: NetworkPlan) -> None:
+    network = uninterrupted(plan, new_network())
+    again = uninterrupted(plan, network)
+    assert [agent.puts for agent in again] == [3] * COUNT
+    assert {agent.neighbors.epoch for agent in network} == {agent.schedule.revision for agent in network} == {1}
+
+
+@given(st.data())
+def test_the_bound_stays_wherever_a_run_was_broken_off(plan: NetworkPlan, data: st.DataObject) -> None:
+    """Agents that are anywhere on their way, streams that are posted to any batch, schedules that some do not have."""
+    configured = uninterrupted(plan, new_network())
+    bound = until_round(plan, seen(new_network()))
+    assert bound == max(-(-len(rows) // PER_ROUND) for rows in plan.parts) + plan.settle_rounds
+    network = []
+    begun = data.draw(st.booleans())
+    for agent, rows in zip(configured, plan.parts, strict=True):
+        batches = data.draw(st.integers(0, -(-len(rows) // BATCH))) if begun else 0
+        collected = min(len(rows), batches * BATCH)
+        ended = collected == len(rows)
+        most = bound if ended else collected // PER_ROUND
+        round_number = data.draw(st.integers(0, most))
+        applied = min(collected, round_number * PER_ROUND)
+        # A round's observations count as applied a moment before the round is shown.
+        round_number = max(0, round_number - data.draw(st.integers(0, 1)))
+        counts: dict[str, Any] = {"collected": collected, "applied": applied, "batches": batches, "ended": ended}
+        network.append(replace(agent, round=round_number, rounds_in_all=round_number, **counts))
+        if not begun and data.draw(st.booleans()):
+            network[-1] = replace(network[-1], schedule=NO_SCHEDULE)
+    assert until_round(plan, seen(network)) == bound
+    assert [agent.schedule for agent in uninterrupted(plan, network)] == [agent.schedule for agent in configured]
+
+
+def test_observations_of_others_move_the_bound(plan: NetworkPlan) -> None:
+    """What somebody else has posted has to be applied as well."""
+    network = uninterrupted(plan, new_network())
+    before = until_round(plan, seen(network))
+    network[0] = replace(network[0], collected=500)
+    assert until_round(plan, seen(network)) == -(-(500 + len(plan.parts[0])) // PER_ROUND) + plan.settle_rounds
+    assert before is not None
+    finished = [
+        replace(agent, round=before, collected=len(rows), applied=len(rows), batches=4, ended=True)
+        for agent, rows in zip(network, plan.parts, strict=True)
+    ]
+    finished[0] = replace(finished[0], collected=len(plan.parts[0]) + 500)
+    assert until_round(plan, seen(finished)) == before + 50 + plan.settle_rounds
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schedule": {"exchange": "latest"}},
+        {"schedule": {"when_short": "go"}},
+        {"schedule": {"source": "replay"}},
+        {"data": []},
+    ],
+)
+def test_only_streams_that_are_waited_for_have_a_bound(folder: Path, changes: dict[str, Any]) -> None:
+    plan = plan_of(folder, **changes)
+    assert until_round(plan, seen(new_network())) is None
+    assert {agent.schedule.until_round for agent in uninterrupted(plan, new_network())} == {None}
+
+
+def test_another_model_or_sensor_is_refused_by_the_agents_name(folder: Path, plan: NetworkPlan) -> None:
+    network = uninterrupted(plan, new_network())
+    sensor = [{"name": f"agent-{number}"} for number in range(1, COUNT + 1)]
+    sensor[2]["likelihood"] = "logistic"
+    for other in (plan_of(folder, model={**MODEL, "prior": {"information": 0.7}}), plan_of(folder, agents=sensor)):
+        with pytest.raises(ModelLoadedError, match="another model") as caught:
+            models_to_put(other, seen(network))
+        assert str(caught.value).startswith("agent-1" if other.document.model != plan.document.model else "agent-3")
+        assert "--fresh" in str(caught.value)
+    # The same model in other words is the same.
+    spelled = plan_of(folder, model={**MODEL, "family": "diagonal", "likelihood": "probit", "diagonal_step": "paper"})
+    assert models_to_put(spelled, seen(network)) == [None] * COUNT
+
+
+@settings(max_examples=40)
+@given(deaths=deaths)
+def test_a_change_of_the_graph_is_the_next_epoch_for_all_also_after_kills(
+    plan: NetworkPlan, other: NetworkPlan, deaths: list[tuple[int, list[int]]]
+) -> None:
+    begun = [replace(agent, round=3, rounds_in_all=3) for agent in uninterrupted(plan, new_network())]
+    assert is_change(neighbors_to_put(wanted_by(other, begun), seen(begun)), seen(begun))
+    network = begun
+    for budget, order in deaths:
+        network = configure(other, network, budget, order)
+    ended = uninterrupted(other, network)
+    assert [agent.neighbors for agent in ended] == [agent.neighbors for agent in uninterrupted(other, begun)]
+    assert {agent.neighbors.epoch for agent in ended} == {2}
+    assert not is_change(neighbors_to_put(wanted_by(other, ended), seen(ended)), seen(ended))
+
+
+def test_an_epoch_that_another_plan_has_begun_is_left_behind(folder: Path, plan: NetworkPlan) -> None:
+    """Killed half-way with one file, started again with another one."""
+    begun = [replace(agent, round=3, rounds_in_all=3) for agent in uninterrupted(plan, new_network())]
+    half = configure(plan_of(folder, topology="line"), begun, 2, [0, 1, 2, 3])
+    assert [agent.neighbors.epoch for agent in half] == [2, 2, 1, 1]
+    ended = uninterrupted(plan_of(folder, topology="star"), half)
+    assert {agent.neighbors.epoch for agent in ended} == {3}
+
+
+def test_an_agent_at_another_address_begins_an_epoch_and_rounding_does_not(folder: Path, plan: NetworkPlan) -> None:
+    network = uninterrupted(plan, new_network())
+    rounded = replace(plan, mixing_matrix=plan.mixing_matrix * (1 + 1e-14))
+    assert neighbors_to_put(wanted_by(rounded, network), seen(network)) == [None] * COUNT
+    moved = [plan.neighbors_document(agent, {**URLS, "agent-2": "http://10.0.0.99:8001"}) for agent in range(COUNT)]
+    documents = neighbors_to_put(moved, seen(network))
+    assert [document and document.epoch for document in documents] == [2] * COUNT
+
+
+def test_a_change_before_the_first_round_needs_no_common_round(folder: Path, plan: NetworkPlan) -> None:
+    network = uninterrupted(plan, new_network())
+    other = plan_of(folder, topology="line")
+    assert not is_change(neighbors_to_put(wanted_by(other, network), seen(network)), seen(network))
+
+
+def test_a_newcomer_starts_from_the_neighbor_with_the_most_weight_of_those_that_have_learned(folder: Path) -> None:
+    matrix = [[0.6, 0.1, 0.0, 0.3], [0.1, 0.7, 0.2, 0.0], [0.0, 0.2, 0.3, 0.5], [0.3, 0.0, 0.5, 0.2]]
+    plan = plan_of(folder, mixing_weights=matrix)
+    network = [replace(agent, rounds_in_all=5, round=5) for agent in uninterrupted(plan, new_network())]
+    network[3] = Told("agent-4", model=network[3].model)
+    assert [start_from(plan, agent, seen(network)) for agent in range(COUNT)] == [None, None, None, "agent-3"]
+    network[2] = replace(network[2], rounds_in_all=0, round=0)
+    assert start_from(plan, 3, seen(network)) == "agent-1"
+    network[0] = replace(network[0], rounds_in_all=0, round=0)
+    assert start_from(plan, 3, seen(network)) is None  # nobody that it hears has learned anything
+
+
+def test_an_agent_with_data_of_its_own_is_no_newcomer(plan: NetworkPlan) -> None:
+    network = [replace(agent, rounds_in_all=5, round=5) for agent in uninterrupted(plan, new_network())]
+    network[3] = Told("agent-4", model=network[3].model, collected=7)
+    assert start_from(plan, 3, seen(network)) is None
+
+
+def test_a_newcomers_start_is_not_asked_for_again_once_it_has_begun(folder: Path, plan: NetworkPlan) -> None:
+    larger = plan_of(folder, agents=COUNT + 1)
+    begun = [replace(agent, rounds_in_all=5, round=5) for agent in uninterrupted(plan, new_network())]
+    network = [*begun, Told("agent-5")]
+    half = configure(larger, network, 2, [4, 0, 1, 2, 3])
+    assert (half[4].neighbors.epoch, half[4].neighbors.start_from) == (2, "agent-4")
+    ended = uninterrupted(larger, half)
+    assert {agent.neighbors.epoch for agent in ended} == {2}
+    assert ended[4].neighbors == half[4].neighbors

@@ -1,0 +1,102 @@
+"""Small networks as files, what they must end with, and agents that are found by their addresses."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from client.network.plan import NetworkPlan, load_plan
+from client.simulation import Batch, Simulation
+from service.inference.belief import Belief
+from service.inference.round import RoundRule
+from tests.network.networks import model_of
+from tests.processes import AgentProcess
+
+ROWS = 720
+MODEL = model_of("diagonal", {"kind": "probit"})
+
+
+def write_data(path: Path, rows: int = ROWS, seed: int = 0) -> Path:
+    """Points of a square, the label of each, and the robot that saw it: eight of them, one after the other."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 3, (rows, 2))
+    y = (np.sin(2 * x[:, 0]) + np.cos(x[:, 1]) + generator.normal(0, 0.5, rows) > 0).astype(float)
+    np.savez(path, x=x, y=y, robot=np.arange(rows) * 8 // rows)
+    return path
+
+
+def write_network(folder: Path, agents: Any = 4, **changes: Any) -> Path:
+    """A network's file, with its data beside it; agents: as in the file, or processes that run."""
+    if not isinstance(agents, int) and all(isinstance(agent, AgentProcess) for agent in agents):
+        agents = [{"name": agent.name, "url": agent.url} for agent in agents]
+    if not (folder / "points.npz").exists():
+        write_data(folder / "points.npz")
+    document = {
+        "name": "small",
+        "agents": agents,
+        "model": MODEL,
+        "schedule": {"observations_per_round": 10, "period_s": 0},
+        "data": {"kind": "table", "path": "points.npz"},
+        "verification": {"holdout": 10},
+        "stream": {"batch": 30},
+        **changes,
+    }
+    path = folder / "network.yaml"
+    path.write_text(yaml.safe_dump({key: value for key, value in document.items() if value is not None}))
+    return path
+
+
+def rounds_of(plan: NetworkPlan) -> int:
+    """How many rounds a run that is never interrupted has: those with data, and those that settle it."""
+    per_round = plan.document.schedule.observations_per_round
+    return max(-(-len(rows) // per_round) for rows in plan.parts) + plan.settle_rounds
+
+
+def simulation_of(plan: NetworkPlan, start: Sequence[Belief] | None = None) -> Simulation:
+    """The plan's network in one process, before its first round."""
+    rule = plan.document.schedule
+    weight = rule.weight_among(len(plan.names))
+    likelihoods = [plan.likelihood_of(agent) for agent in range(len(plan.names))]
+    round_rule = RoundRule(plan.prior, weight, plan.spec.step, rule.forgetting)
+    return Simulation(plan.features, likelihoods, round_rule, plan.mixing_matrix, start)
+
+
+def simulate(plan: NetworkPlan) -> list[Belief]:
+    """What the agents of a plan end with, if each takes its observations in order, in full batches."""
+    simulation, per_round = simulation_of(plan), plan.document.schedule.observations_per_round
+    for number in range(rounds_of(plan)):
+        take(simulation, plan, [number * per_round] * len(plan.names), [per_round] * len(plan.names))
+    return simulation.beliefs
+
+
+def take(simulation: Simulation, plan: NetworkPlan, begins: Iterable[int], counts: Iterable[int]) -> None:
+    """One round, in which each agent takes so many of its rows, from there on."""
+    assert plan.train is not None
+    rows = [part[begin : begin + count] for part, begin, count in zip(plan.parts, begins, counts, strict=True)]
+    simulation.advance([Batch(plan.train.x[own], plan.train.y[own]) for own in rows])
+
+
+def check_equal(beliefs: Sequence[Belief], expected: Sequence[Belief], tolerance: float = 1e-9) -> None:
+    """Two networks know the same, agent by agent."""
+    for agent, (shown, belief) in enumerate(zip(beliefs, expected, strict=True)):
+        scale = max(1.0, float(np.abs(belief.information).max()), float(np.abs(belief.shift).max()))
+        assert np.abs(shown.information - belief.information).max() <= tolerance * scale, agent
+        assert np.abs(shown.shift - belief.shift).max() <= tolerance * scale, agent
+
+
+def beliefs_of(plan: NetworkPlan, agents: Sequence[AgentProcess]) -> list[Belief]:
+    """What the agents show."""
+    return [plan.prior.plus(agent.message(plan.codec).parts[0].evidence) for agent in agents]
+
+
+def check_run(path: Path, agents: Sequence[AgentProcess]) -> None:
+    """The agents have ended as an uninterrupted run does: every observation once, and the simulation's beliefs."""
+    plan = load_plan(path)
+    for agent, rows in zip(agents, plan.parts, strict=True):
+        status = agent.status()
+        counts = status["observations"]
+        assert (counts["collected"], counts["applied"], counts["ended"]) == (len(rows), len(rows), True), agent.name
+        assert (status["epoch"], status["round"], status["phase"]) == (1, rounds_of(plan), "finished"), agent.name
+    check_equal(beliefs_of(plan, agents), simulate(plan))
