@@ -3,10 +3,12 @@
 import warnings
 from typing import NoReturn
 
-from client.commands import agents, demo, fitting, measuring, networks  # noqa: F401 - in the order of --help
+from client.commands import agents, demo, fitting, measuring, networks  # noqa: F401
 from client.commands.app import app
 from client.console import err
 from service.errors import DelboError
+
+__all__ = ["app", "run"]
 
 
 def run() -> None:

@@ -17,6 +17,7 @@ from client.gathering import stop_at_one_round
 from client.network.plan import NetworkPlan
 from client.network.rollout import (
     Seen,
+    is_at_its_bound,
     is_change,
     models_to_put,
     neighbors_to_put,
@@ -52,7 +53,10 @@ class Coordinator:
 
     async def __aenter__(self) -> Self:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * len(self.plan.names))
-        http = await self._stack.enter_async_context(httpx2.AsyncClient(trust_env=False, limits=limits))
+        secure = any(
+            self.urls[name].startswith("https:") for name in self.plan.names
+        )  # certificates take a while to load
+        http = await self._stack.enter_async_context(httpx2.AsyncClient(trust_env=False, verify=secure, limits=limits))
         self.agents = [AgentClient(self.urls[name], self.patience, http=http) for name in self.plan.names]
         return self
 
@@ -81,9 +85,7 @@ class Coordinator:
         if is_change(self._wanted(seen), seen) and self.plan.document.schedule.exchange == "lockstep":
             self.was_exact = await stop_at_one_round(self.agents, seen, self.patience)
         await self._connect(await self.look())
-        seen = await self.look()
-        bound = until_round(self.plan, seen)
-        await self._put(AgentClient.put_schedule, schedules_to_put(self.plan, seen, bound))
+        await self._schedule()
 
     async def stream(self, progress: StreamProgress | None = None, rate_per_s: float | None = None) -> None:
         """Post what agents do not have yet, to all at once, and end the streams; a rate overrules the document's."""
@@ -105,9 +107,11 @@ class Coordinator:
             if watch is not None:
                 await watch(statuses)
             self._complain(statuses)
-            if all(_is_at_its_bound(status) for status in statuses):
-                return statuses
-            if all(_has_applied_all(status) for status in statuses) and not any(_bound(one) for one in statuses):
+            if all(is_at_its_bound(self.plan, status) for status in statuses):
+                if not any(status.observations.backlog for status in statuses):
+                    return statuses
+                await self._schedule()  # others have posted too, and more rounds are needed
+            elif all(_has_applied_all(status) for status in statuses) and not any(_bound(one) for one in statuses):
                 slowest = min(status.rounds_in_all for status in statuses)
                 settled_from = slowest if settled_from is None else settled_from
                 if slowest >= settled_from + self.plan.settle_rounds:
@@ -153,6 +157,12 @@ class Coordinator:
         rest = [one if one is not None and one.start_from is None else None for one in documents]
         await self._put(AgentClient.put_neighbors, rest)
 
+    async def _schedule(self) -> None:
+        """Say when rounds run, and for how long."""
+        seen = await self.look()
+        bound = until_round(self.plan, seen)
+        await self._put(AgentClient.put_schedule, schedules_to_put(self.plan, seen, bound))
+
     def _complain(self, statuses: Sequence[Status]) -> None:
         """Tell what an agent cannot mend by itself."""
         for status in statuses:
@@ -169,11 +179,6 @@ class Coordinator:
 
 def _bound(status: Status) -> int | None:
     return status.schedule.get("until_round")
-
-
-def _is_at_its_bound(status: Status) -> bool:
-    bound = _bound(status)
-    return bound is not None and status.round is not None and status.round >= bound
 
 
 def _has_applied_all(status: Status) -> bool:

@@ -28,8 +28,8 @@ async def stop_at_one_round(agents: Sequence[AgentClient], seen: Sequence[Seen],
 async def _come_together(members: Sequence[AgentClient], patience: Patience) -> bool:
     """A bound in the near future is put to all.
 
-    Who has passed it by then stops where it is, and all go on to one beyond the furthest; nobody can be further then, as
-    in lockstep an agent that stops holds its neighbors. Nobody waits for observations, which may not come.
+    Who has passed it by then stops where it is, and all go on to one beyond the furthest; nobody can be further then,
+    as in lockstep an agent that stops holds its neighbors. Nobody waits for observations, which may not come.
     """
     rounds = await _rounds(members)
     for _ in range(_MOST_STOPS):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,24 @@ def delbo_json(delbo: Delbo) -> Callable[..., Any]:
         return json.loads(finished.stdout)
 
     return call
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """What `delbo demo` printed, and where it wrote."""
+
+    printed: str
+    said: str
+    folder: Path
+
+
+@pytest.fixture(scope="session")
+def demo(delbo: Delbo, tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """The demo, run once for all tests that look at what comes of it."""
+    folder = tmp_path_factory.mktemp("runs") / "demo"
+    finished = delbo("demo", "--out", folder)
+    assert finished.returncode == 0, finished.stderr
+    return DemoRun(finished.stdout, finished.stderr, folder)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import typer
 from client.commands.app import app
 
 
-@app.command(name="agent")
+@app.command(name="agent", short_help="Run one agent.")
 def agent_command(
     name: Annotated[str, typer.Option(envvar="DELBO_NAME", help="The agent's name, unique in its network.")],
     data_dir: Annotated[

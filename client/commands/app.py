@@ -7,12 +7,27 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from client.console import out, show_fit
 from client.result import Result
 from service.errors import SettingError
 
+_ORDER = (
+    *("demo", "run", "up", "status", "stream", "evaluate", "predict", "apply", "logs", "down"),
+    *("agent", "fit", "weights", "simulate-world"),
+)
+
+
+class _InOrder(TyperGroup):
+    """Commands as a newcomer would want to know them, not by the alphabet."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
+
+
 app = typer.Typer(
+    cls=_InOrder,
     help="A network of agents that learn one belief together.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -15,7 +15,7 @@ from client.streams.world.files import write_world
 from client.streams.world.tables import world_tables
 
 
-@app.command(name="demo")
+@app.command(name="demo", short_help="See robots learn a building together, each in its own part.")
 def demo_command(
     agents: Annotated[int, typer.Option(min=2, max=16, help="The number of robots, and of agents.")] = 4,
     seed: SeedOption = 0,
@@ -44,7 +44,7 @@ def demo_command(
         out.print(f"  {line}", soft_wrap=True)
 
 
-@app.command(name="simulate-world")
+@app.command(name="simulate-world", short_help="Write a simulated building's data to files.")
 def simulate_world_command(
     out_dir: Annotated[Path, typer.Option("--out", help="Where the files go.")] = Path("runs/world"),
     robots: Annotated[int, typer.Option(min=1, max=1000, help="How many; each has its own part.")] = 4,

@@ -43,7 +43,7 @@ class OrderName(StrEnum):
     replay = "replay"
 
 
-@app.command(name="fit")
+@app.command(name="fit", short_help="Learn from a file, with simulated agents.")
 def fit_command(
     model: Annotated[Path, typer.Argument(help="The model, a YAML file; see examples/models.")],
     data: Annotated[Path, typer.Argument(help="Observations: .npz (xy or x; label or y), .csv or .csv.gz.")],
@@ -108,7 +108,7 @@ def fit_command(
             note(remark)
 
 
-@app.command(name="weights")
+@app.command(name="weights", short_help="See mixing weights, and how fast they bring agreement.")
 def weights_command(
     topology: Annotated[str, typer.Argument(help="As --topology of `delbo fit`.")],
     agents: AgentsOption = None,

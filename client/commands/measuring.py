@@ -28,7 +28,7 @@ from service.wire.parameters import ParameterCodec
 _RUNS = Path("runs")
 
 
-@app.command(name="evaluate")
+@app.command(name="evaluate", short_help="Measure the agents of a running network.")
 def evaluate_command(
     network: NetworkArgument,
     test: Annotated[Path | None, typer.Option(help="Test on this file instead of the network's own.")] = None,
@@ -50,7 +50,7 @@ def evaluate_command(
         note("no verification data: the scores are on the training rows")
 
 
-@app.command(name="predict")
+@app.command(name="predict", short_help="Ask an agent what it expects at points.")
 def predict_command(
     agent: Annotated[str, typer.Argument(help="An agent's url, or a network's YAML file.")],
     points: Annotated[Path, typer.Argument(help="Points: .npz (xy or x), or .csv with the coordinates first.")],

@@ -33,7 +33,7 @@ _RUNS = Path("runs")
 _LOOK_EVERY_S = 1.0
 
 
-@app.command(name="run")
+@app.command(name="run", short_help="Run a network's file to its end, or go on with it.")
 def run_command(
     network: NetworkArgument,
     compare: Annotated[
@@ -71,7 +71,7 @@ async def _run(plan: NetworkPlan, site: Site, compare: bool, keep: bool, fresh: 
             return await run_network(plan, urls, view, comparison)
 
 
-@app.command(name="up")
+@app.command(name="up", short_help="Start a network's local agents, and configure all.")
 def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsOption = _RUNS) -> None:
     """Start a network's local agents, and configure all of its agents."""
     plan = load_plan(network)
@@ -88,7 +88,7 @@ def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsO
     out.print(f"Try next:  delbo stream {network}    delbo status {network}    delbo down {network}", soft_wrap=True)
 
 
-@app.command(name="apply")
+@app.command(name="apply", short_help="Give a running network what has changed in its file.")
 def apply_command(network: NetworkArgument, runs: RunsOption = _RUNS) -> None:
     """Give a running network what has changed in its file."""
     plan = load_plan(network)
@@ -107,7 +107,7 @@ async def _configure(plan: NetworkPlan, urls: dict[str, str]) -> None:
             note("the agents did not come to one common round: the graph was changed where each of them stood")
 
 
-@app.command(name="stream")
+@app.command(name="stream", short_help="Post a network's data to its running agents.")
 def stream_command(
     network: NetworkArgument,
     rate: Annotated[
@@ -140,7 +140,7 @@ def _shown(progress: StreamProgress) -> Live:
     return live
 
 
-@app.command(name="status")
+@app.command(name="status", short_help="Show how a network's agents are.")
 def status_command(
     network: NetworkArgument,
     once: Annotated[bool, typer.Option("--once", help="Show it once, and do not stay.")] = False,
@@ -185,7 +185,7 @@ async def _watch(site: Site, plan: NetworkPlan) -> None:
             await asyncio.sleep(_LOOK_EVERY_S)
 
 
-@app.command(name="logs")
+@app.command(name="logs", short_help="Print what local agents have logged.")
 def logs_command(
     network: NetworkArgument,
     agent: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
@@ -229,7 +229,7 @@ def _print_lines(name: str, lines: list[str], names: list[str]) -> None:
         out.print(f"{name}  {line}" if len(names) > 1 else line, soft_wrap=True)
 
 
-@app.command(name="down")
+@app.command(name="down", short_help="End a network's local agents; what they know stays.")
 def down_command(
     network: NetworkArgument,
     fresh: Annotated[bool, typer.Option("--fresh", help="Also remove what they have stored.")] = False,

@@ -111,6 +111,15 @@ def until_round(plan: NetworkPlan, seen: Sequence[Seen]) -> int | None:
     return kept if kept >= enough and kept > 0 else needed + plan.settle_rounds
 
 
+def is_at_its_bound(plan: NetworkPlan, status: Status) -> bool:
+    """Whether an agent has done all rounds that the plan has for it; where a change makes it stop is another bound."""
+    rule, schedule = plan.document.schedule.model_dump(), status.schedule
+    bound = schedule["until_round"]
+    if bound is None or schedule["paused"] or any(schedule[key] != value for key, value in rule.items()):
+        return False
+    return status.round is not None and status.round >= bound
+
+
 def _has_rule(plan: NetworkPlan, schedule: ScheduleDocument) -> bool:
     """Whether a schedule is the plan's, but for its number and its bound."""
     return schedule.revision > 0 and plan.schedule_document(schedule.revision, schedule.until_round) == schedule

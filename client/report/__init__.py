@@ -14,11 +14,14 @@ from client.result import Result
 def write_report(result: Result, directory: Path) -> list[Path]:
     """Write everything into the directory; the files written, the page first."""
     maps = Maps(result) if result.features.dimension == 2 and not result.likelihood.is_vector else None
-    files = [write_page(result, maps, directory / "report.html")]
+    agents = None
+    if maps is not None and len(maps.predictions) > 1:
+        agents = write_agents(maps, directory / "agents.png")
+    files = [write_page(result, maps, agents, directory / "report.html")]
     if maps is not None:
         files.append(write_overview(maps, directory / "maps.png"))
-    if maps is not None and len(maps.predictions) > 1:
-        files.append(write_agents(maps, directory / "agents.png"))
+    if agents is not None:
+        files.append(agents)
     if result.curves.rounds:
         files.append(write_curves(result, directory / "curves.png"))
     return [*files, *_write_numbers(result, directory)]

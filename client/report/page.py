@@ -1,5 +1,6 @@
 """The HTML page of a report: it needs no network, plotly's JavaScript is inside."""
 
+import base64
 import html
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,23 @@ from client.report.maps import DIVERGING, MOST_AGENTS, SEQUENTIAL, Maps, error_n
 from client.result import Result
 
 
-def write_page(result: Result, maps: Maps | None, path: Path) -> Path:
-    """The table, the maps and the curves."""
+def write_page(result: Result, maps: Maps | None, agents: Path | None, path: Path) -> Path:
+    """The table, the picture of all agents' maps, the first agent's to look into, and the curves."""
     figures = [] if maps is None else [_maps(maps)]
     if result.curves.rounds:
         figures.append(_curves(result))
     plots = "\n".join(_embedded(figure, with_script=number == 0) for number, figure in enumerate(figures))
-    page = _PAGE.format(facts=_facts(result), table=_table(result.summary), plots=plots)
+    page = _PAGE.format(facts=_facts(result), table=_table(result.summary), picture=_picture(agents), plots=plots)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _picture(agents: Path | None) -> str:
+    """The picture inside the page, so that the page can be sent around alone."""
+    if agents is None:
+        return ""
+    content = base64.b64encode(agents.read_bytes()).decode()
+    return f'<img alt="Every agent\'s map: alone, where compared, and together" src="data:image/png;base64,{content}">'
 
 
 def _embedded(figure: Any, with_script: bool) -> str:
@@ -96,10 +105,11 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>delbo: fit</title>
+<title>delbo: what the agents learned</title>
 <style>
 body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1400px; padding: 0 1rem; color: #222 }}
 table {{ border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }}
+img {{ max-width: 100% }}
 th, td {{ padding: .3rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap }}
 th:first-child, td:first-child, td:nth-child(2) {{ text-align: left }}
 </style>
@@ -108,6 +118,7 @@ th:first-child, td:first-child, td:nth-child(2) {{ text-align: left }}
 <h1>Agents that learned one belief together</h1>
 <p>{facts}</p>
 {table}
+{picture}
 {plots}
 </body>
 </html>

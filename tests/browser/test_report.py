@@ -5,30 +5,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import Delbo
+from tests.conftest import DemoRun
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-@pytest.fixture(scope="module")
-def report(delbo: Delbo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def report(demo: DemoRun) -> Path:
     """The demo's report."""
-    folder = tmp_path_factory.mktemp("demo")
-    finished = delbo("demo", "--out", folder)
-    assert finished.returncode == 0, finished.stderr
-    return folder / "report.html"
+    return demo.folder / "report.html"
 
 
 def test_the_report_shows_agents_maps_and_curves_without_a_network(page: "Page", report: Path) -> None:
     page.goto(report.as_uri())
-    assert page.title() == "delbo: fit"
+    assert page.title() == "delbo: what the agents learned"
     rows = page.locator("tbody tr")
     assert rows.count() == 4 + 1 + 4  # together, one learner with all data, alone
     assert rows.first.inner_text().startswith("agent-1")
     plots = page.locator(".js-plotly-plot")
     plots.nth(1).locator(".scatterlayer .trace").first.wait_for()
     assert plots.count() == 2
+    picture = page.get_by_alt_text("Every agent's map: alone, where compared, and together")
+    assert picture.evaluate("image => image.complete && image.naturalWidth > 500")
     assert plots.nth(0).locator(".heatmaplayer .hm").count() == 2  # prediction and variance
     assert plots.nth(1).locator(".scatterlayer .trace").count() == 2 * 4  # two errors of four agents
     titles = plots.nth(0).locator(".annotation-text").all_text_contents()

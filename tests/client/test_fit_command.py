@@ -252,13 +252,3 @@ def test_weights_tell_how_fast_agents_agree(delbo: Delbo, delbo_json: Json, tmp_
     np.savetxt(tmp_path / "own.csv", [[0.9, 0.1], [0.1, 0.9]], delimiter=",")
     own = delbo_json("weights", tmp_path / "own.csv", "--mixing-weights", "given")
     assert own["mixing_weights"] == [[0.9, 0.1], [0.1, 0.9]]
-
-
-def test_the_demo_shows_that_together_every_agent_knows_the_building(delbo: Delbo, tmp_path: Path) -> None:
-    finished = delbo("demo", "--out", tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    result = json.loads((tmp_path / "result.json").read_text())
-    together = [agent["balanced_accuracy"] for agent in result["agents"]]
-    assert min(together) > 0.9
-    assert max(together) - min(together) < 0.005
-    assert max(agent["balanced_accuracy"] for agent in result["isolated"]) < 0.8
