@@ -158,7 +158,7 @@ def test_after_ctrl_c_the_request_is_broken_off_and_the_client_works_on() -> Non
     def interrupt() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    with silent_server(interrupt) as (url, hung_up), BlockingAgentClient(url, NO_PATIENCE) as client:
+    with silent_server(interrupt) as (url, hung_up), BlockingAgentClient(url, timeout_s=3600) as client:
         with pytest.raises(KeyboardInterrupt):
             client.status()
         assert hung_up.wait(PATIENCE_S)

@@ -1,5 +1,6 @@
 """When a client tries again and when it gives up: on a driven clock, and against servers that misbehave."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from client.agent_client import AgentClient, Mark
 from client.retries import NO_PATIENCE, Patience, Retries
 from service.errors import AgentRefusedError, AgentUnreachableError
-from tests.client.raw_server import RawServer, never, problem_reply, raw_server, reply
+from tests.client.raw_server import Answer, RawServer, never, problem_reply, raw_server, reply, trickling
+from tests.driven import run_driven
 from tests.processes import free_port
 
 STORED = reply(200, b'{"stored": 1, "next_sequence": 1}')
@@ -255,9 +257,25 @@ async def test_probes_ask_once(clock: Clock) -> None:
 # Deadlines.
 
 
-@pytest.mark.asyncio
-async def test_an_agent_that_never_answers_is_given_up_at_the_deadline() -> None:
-    async with raw_server(never) as raw, AgentClient(raw.url, NO_PATIENCE, timeout_s=0.05) as client:
-        with pytest.raises(AgentUnreachableError, match=f"{raw.url} does not answer: it took too long"):
-            await client.status()
-        assert len(raw.asked) == 1
+@pytest.mark.parametrize("answer", [never, trickling], ids=["never", "bit by bit"])
+@pytest.mark.parametrize(
+    ("call", "deadline_s"),
+    [(AgentClient.status, 7.0), (AgentClient.is_alive, 7.0), (lambda client: client.run_rounds(wait_s=50), 57.0)],
+    ids=["status", "livez", "rounds"],
+)
+def test_an_answer_that_is_not_whole_at_the_deadline_is_not_waited_for(
+    answer: Answer, call: Call, deadline_s: float
+) -> None:
+    """However many of its bytes have come; on the clock of a driven event loop, that of the server as well."""
+
+    async def ask() -> float:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(1000), raw_server(answer) as raw, AgentClient(raw.url, NO_PATIENCE, 7.0) as client:
+            try:
+                assert await call(client) is False
+            except AgentUnreachableError as fault:
+                assert str(fault) == f"{raw.url} does not answer: it took too long"  # noqa: PT017 - where it may come
+            assert len(raw.asked) == 1
+            return loop.time()
+
+    assert run_driven(ask()) == pytest.approx(deadline_s)
