@@ -27,7 +27,7 @@ from client.console import note, out, progress_bar
 from client.fit import fit
 from client.model_file import read_model, resolve_model
 from client.randomness import generator_for
-from client.streams.partitions import lost_groups, name_groups, partition_rows
+from client.streams.partitions import group_of, lost_groups, name_groups, partition_rows
 from client.streams.splits import split_table
 from client.streams.tables import Table, read_table
 from client.topology import Topology
@@ -81,8 +81,9 @@ def fit_command(
     if passes is not None and steps is not None:
         raise SettingError("give either --passes or --steps, not both")
     spec = read_model(model)
-    table = read_table(data, partition)
-    split = split_table(table, rows, test_rows, holdout, None if test is None else read_table(test, partition))
+    group = group_of(partition)
+    table = read_table(data, group)
+    split = split_table(table, rows, test_rows, holdout, None if test is None else read_table(test, group))
     count = _agent_count(agents, topology, partition, split.train)
     parts = partition_rows(split.train, partition, count, generator_for("partition", seed))
     spec = resolve_model(spec, split.train.x, split.train.y, seed)

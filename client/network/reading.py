@@ -10,7 +10,7 @@ from client.network.document import NetworkDocument
 from client.network.sources import CarmenSource, Source, TableSource, WorldSource, resolve_path
 from client.randomness import generator_for
 from client.streams.carmen import read_carmen
-from client.streams.partitions import Rows, partition_rows
+from client.streams.partitions import Rows, group_of, partition_rows
 from client.streams.scans import beams_of, labelled_points
 from client.streams.tables import Table, parse_rows, read_table
 from client.streams.world.tables import world_tables
@@ -56,7 +56,7 @@ def _read(source: Source, folder: Path, document: NetworkDocument) -> tuple[Tabl
     if isinstance(source, WorldSource):
         return _world(source, document)
     path = resolve_path(source.path, folder)
-    table = _log(source, path) if isinstance(source, CarmenSource) else read_table(path, source.partition)
+    table = _log(source, path) if isinstance(source, CarmenSource) else read_table(path, group_of(source.partition))
     if isinstance(source, TableSource) and source.rows is not None:
         table = table.take(parse_rows(source.rows))
         if len(table) == 0:

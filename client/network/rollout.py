@@ -114,8 +114,8 @@ def until_round(plan: NetworkPlan, seen: Sequence[Seen]) -> int | None:
 def is_at_its_bound(plan: NetworkPlan, status: Status) -> bool:
     """Whether an agent has done all rounds that the plan has for it; where a change makes it stop is another bound."""
     rule, schedule = plan.document.schedule.model_dump(), status.schedule
-    bound = schedule["until_round"]
-    if bound is None or schedule["paused"] or any(schedule[key] != value for key, value in rule.items()):
+    bound = schedule.get("until_round")
+    if bound is None or schedule.get("paused") or any(schedule.get(key) != value for key, value in rule.items()):
         return False
     return status.round is not None and status.round >= bound
 

@@ -79,6 +79,11 @@ def _by_group(values: npt.NDArray[Any], name: str, agents: int | None) -> list[R
     return [np.flatnonzero(owner[which] == agent) for agent in range(count)]
 
 
+def group_of(how: str | None) -> str | None:
+    """The name of the group by which rows are dealt out; None if it is not by a group."""
+    return None if how in EVEN_SPLITS else how
+
+
 def name_groups(summary: dict[str, Any], table: Table, how: str, parts: list[Rows]) -> None:
     """Write the groups that each agent has to its entry in a summary, where rows were partitioned by groups."""
     if how in EVEN_SPLITS:

@@ -1,6 +1,7 @@
 """Data files, partitions, and the orders in which agents take their rows."""
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from client.streams.partitions import EVEN_SPLITS, Draw, lost_groups, name_group
 from client.streams.splits import split_table
 from client.streams.tables import Table, parse_rows, read_table
 from service.errors import DataError, SettingError
+from tests.conftest import Delbo
 
 
 def table(rows: int, **groups: list[int]) -> Table:
@@ -260,3 +262,19 @@ def test_replay_depends_on_seed_agent_and_round_only() -> None:
     assert draw.take(2, 10).tolist() != draw.take(3, 10).tolist()
     many = Draw(rows[:4], "replay", 40_000, seed=0, agent=0).take(0, 40_000)
     np.testing.assert_allclose(np.bincount(many) / 40_000, 0.25, atol=0.02)  # 8 standard deviations
+
+
+def test_a_column_named_like_a_way_to_split_evenly_is_a_coordinate_like_any_other(
+    delbo_here: Delbo, tmp_path: Path
+) -> None:
+    (tmp_path / "data.csv").write_text("region,b,y\n" + "".join(f"{row},{row},{row % 2}\n" for row in range(8)))
+    model = {
+        "features": {"kind": "centers", "centers": [[0.0, 0.0]], "lengthscale": 1.0},
+        "prior": {"information": 1.0},
+        "likelihood": "probit",
+    }
+    (tmp_path / "model.yaml").write_text(json.dumps(model))
+    for partition in ("region", "round-robin"):
+        options = ("--agents", 2, "--partition", partition)
+        finished = delbo_here("fit", tmp_path / "model.yaml", tmp_path / "data.csv", *options)
+        assert finished.returncode == 0, finished.stderr

@@ -12,10 +12,16 @@ from client.simulation import Batch, Simulation
 from service.inference.belief import Belief
 from service.inference.round import RoundRule
 from tests.network.networks import model_of
-from tests.processes import AgentProcess
+from tests.processes import AgentProcess, Agents
 
 ROWS = 720
 MODEL = model_of("diagonal", {"kind": "probit"})
+
+
+def start(agents: Agents, count: int) -> list[AgentProcess]:
+    """Agents a1, a2, ..., started at once."""
+    started = [agents(f"a{number}", wait=False) for number in range(1, count + 1)]
+    return [agent.wait_ready() for agent in started]
 
 
 def write_data(path: Path, rows: int = ROWS, seed: int = 0) -> Path:

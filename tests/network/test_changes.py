@@ -10,17 +10,12 @@ from client.network.plan import NetworkPlan, load_plan
 from client.retries import Patience
 from client.simulation import Simulation
 from service.inference.belief import Belief
-from tests.network.plans import check_equal, simulation_of, take, write_network
-from tests.processes import AgentProcess, Agents
+from tests.network.plans import check_equal, simulation_of, start, take, write_network
+from tests.processes import AgentProcess, Agents, until
 
 MOST_STOPS = 4  # rounds that it takes to bring agents to one, of which each may be a few ahead of another
 
 Rounds = list[dict[str, Any]]
-
-
-def start(agents: Agents, names: Sequence[str]) -> list[AgentProcess]:
-    started = [agents(name, wait=False) for name in names]
-    return [agent.wait_ready() for agent in started]
 
 
 def coordinator(plan: NetworkPlan, agents: Sequence[AgentProcess], patience: Patience | None = None) -> Coordinator:
@@ -49,13 +44,12 @@ def follow(plan: NetworkPlan, simulation: Simulation, agents: Sequence[AgentProc
     return len(histories[0])
 
 
-async def until_round(network: Coordinator, number: int) -> None:
-    while min(status.round or 0 for status in await network.statuses()) < number:
-        await asyncio.sleep(0.01)
+async def until_round(agents: Sequence[AgentProcess], number: int) -> None:
+    await asyncio.to_thread(until, lambda: min(agent.status()["round"] for agent in agents) >= number)
 
 
 def test_changes_of_weights_and_edges_in_the_middle_of_a_stream_are_exact(agents: Agents, tmp_path: Path) -> None:
-    running = start(agents, ["a1", "a2", "a3", "a4"])
+    running = start(agents, 4)
     edges = [["a1", "a2"], ["a2", "a3"], ["a3", "a4"]]
     graphs: list[dict[str, Any]] = [
         {"topology": "ring"},
@@ -74,7 +68,7 @@ def test_changes_of_weights_and_edges_in_the_middle_of_a_stream_are_exact(agents
             await first.configure()
             streaming = asyncio.create_task(first.stream())
             for plan in plans[1:]:
-                await until_round(first, 2)
+                await until_round(running, 2)
                 assert not streaming.done()
                 async with coordinator(plan, running) as changed:
                     await changed.configure()

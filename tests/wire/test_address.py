@@ -3,6 +3,7 @@
 import errno
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from service.wire.address import Address, read_address, write_address
@@ -21,6 +22,14 @@ def test_the_newest_is_read(tmp_path: Path) -> None:
     write_address(tmp_path, long)
     write_address(tmp_path, ADDRESS)
     assert read_address(tmp_path) == ADDRESS
+
+
+def test_whoever_reads_while_it_is_replaced_reads_the_old_one_whole(tmp_path: Path) -> None:
+    write_address(tmp_path, ADDRESS)
+    with (tmp_path / "address.json").open("rb", buffering=0) as reader:
+        begin = reader.read(10)
+        write_address(tmp_path, Address("a", 1, 2, "http://127.0.0.1:2"))
+        assert msgspec.json.decode(begin + reader.read(), type=Address) == ADDRESS
 
 
 def test_where_there_is_nothing_none_is_read(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ def test_rows_of_a_robot_are_ordered_by_time() -> None:
     x, _ = labelled_points(near, np.random.default_rng(3), free_per_m=20.0)
     nearest_scan = np.hypot(*(x[:, None] - path.positions).transpose(2, 0, 1)).argmin(axis=1)
     assert (np.diff(nearest_scan) >= 0).all()
+    assert set(nearest_scan) == set(range(5))  # each scan's points lie around its own position
 
 
 def test_the_first_beam_looks_straight_ahead() -> None:
