@@ -40,7 +40,8 @@ class Cluster:
 
     async def up(self) -> dict[str, str]:
         """Start the agents that do not run; the addresses of all, by name, once they answer."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.names:
+            self._make_folder()
         urls = await all_of(self._up(name) for name in self.names)
         return dict(zip(self.names, urls, strict=True))
 
@@ -59,6 +60,12 @@ class Cluster:
         for name in self.names:
             shutil.rmtree(self.data_dir(name), ignore_errors=True)
             self.log(name).unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise SettingError(f"{self.folder}: cannot be made a folder: {fault.strerror}") from None
 
     def data_dir(self, name: str) -> Path:
         """Where an agent keeps its file."""
