@@ -4,6 +4,7 @@ Nothing is remembered elsewhere. Whoever started an agent may be gone: what coun
 whether who answers at that address is the same agent.
 """
 
+import hashlib
 import os
 import shutil
 import signal
@@ -11,7 +12,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -26,7 +26,10 @@ _POLL_S = 0.05
 _ASK_S = 3.0  # for an agent to say who it is
 _START_S = 60.0
 _STOP_S = 15.0  # until a signal that cannot be ignored
+_MOST_ATTEMPTS = 2  # to start: somebody may take the port just then
 _LOG_LINES = 5
+_LONGEST_FOLDER = 200  # characters; file systems take 255
+_PROCESSES = Path("/proc")
 
 
 @dataclass
@@ -36,12 +39,14 @@ class Cluster:
     folder: Path
     names: Sequence[str]
     patience: Patience = field(default_factory=Patience)
-    _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)  # all that were started from here
 
     async def up(self) -> dict[str, str]:
         """Start the agents that do not run; the addresses of all, by name, once they answer."""
-        if self.names:
-            self._make_folder()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise SettingError(f"{self.folder}: cannot be made a folder: {fault.strerror}") from None
         urls = await all_of(self._up(name) for name in self.names)
         return dict(zip(self.names, urls, strict=True))
 
@@ -51,8 +56,10 @@ class Cluster:
         return {name: address.url for name, address in zip(self.names, found, strict=True) if address is not None}
 
     async def down(self) -> list[str]:
-        """End those that run; their names. What they know stays in their folders."""
-        ended = await all_of(self._down(name) for name in self.names)
+        """End those that run, or are about to; their names. What they know stays in their folders."""
+        commands = _commands()
+        ended = await all_of(self._down(name, commands) for name in self.names)
+        self._reap()
         return [name for name, was_running in zip(self.names, ended, strict=True) if was_running]
 
     def forget(self) -> None:
@@ -79,32 +86,43 @@ class Cluster:
         address = await self._running(name)
         if address is not None:
             return address.url
-        self._start(name)
+        child = self._start(name)
+        attempts = 1
         give_up_at = self.patience.clock() + _START_S
         while self.patience.clock() < give_up_at:
             await self.patience.sleep(_POLL_S)
-            # It may be another process that was started just before, and has the folder: then that is the agent.
-            child = self._children[name]
             ended, told = child.poll() is not None, read_address(self.data_dir(name))
             if not ended and (told is None or told.pid != child.pid):
                 continue
             address = await self._running(name)
             if address is not None:
                 return address.url
-            if ended and not self._is_alive(name):
+            # It may be another process that was started just before, and has the folder or the port: that is the agent.
+            if not ended or self._processes(name, _commands()):
+                continue
+            if attempts == _MOST_ATTEMPTS:
                 raise SettingError(f"{name} did not start: {self._last_words(name)}")
+            child = self._start(name)
+            attempts += 1
         raise SettingError(f"{name} did not start within {_START_S:g} s; see {self.log(name)}")
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str) -> subprocess.Popen[bytes]:
         """A process in a session of its own, so that it lives on when this one is interrupted or killed."""
-        data_dir = self.data_dir(name)
-        port = _port_to_take(read_address(data_dir))
-        options = ["--name", name, "--data-dir", str(data_dir.resolve()), "--port", str(port)]
+        port = _port_to_take(read_address(self.data_dir(name)))
+        options = [f"--name={name}", *self._data_option(name), "--port", str(port)]
         command = [sys.executable, "-P", "-m", "service", *options]  # -P: no module of the user's in its way
-        with self.log(name).open("ab") as log:
-            self._children[name] = subprocess.Popen(  # noqa: S603 - this very interpreter
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        try:
+            with self.log(name).open("ab") as log:
+                child = subprocess.Popen(  # noqa: S603 - this very interpreter
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+        except OSError as fault:
+            raise SettingError(f"{name} cannot be started: {fault.filename}: {fault.strerror}") from None
+        self._children.append(child)
+        return child
+
+    def _data_option(self, name: str) -> list[str]:
+        return ["--data-dir", str(self.data_dir(name).resolve())]
 
     async def _running(self, name: str) -> Address | None:
         """The agent of a folder, if it answers as itself."""
@@ -118,37 +136,45 @@ class Cluster:
             return None
         return address if (status.agent, status.incarnation) == (name, address.incarnation) else None
 
-    def _is_alive(self, name: str) -> bool:
-        """Whether a process has an agent's folder, be it that it does not answer."""
-        address = read_address(self.data_dir(name))
-        return address is not None and self._is_agent(address.pid, name)
+    def _processes(self, name: str, commands: dict[int, str]) -> list[int]:
+        """The processes that have an agent's folder, or are about to; numbers of processes are used again by others."""
+        mine = " ".join(["", "-m", "service", f"--name={name}", *self._data_option(name), "--port", ""])
+        return [pid for pid, command in commands.items() if mine in command]
 
-    async def _down(self, name: str) -> bool:
-        address = read_address(self.data_dir(name))
-        if address is None or not (self._is_agent(address.pid, name) or await self._running(name) is not None):
-            return False
-        for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
-            with suppress(ProcessLookupError):
-                os.kill(address.pid, number)
-            if await self._wait_for_end(name, address.pid, patience_s):
-                return True
-        raise SettingError(f"{name}, process {address.pid}, does not end")
+    async def _down(self, name: str, commands: dict[int, str]) -> bool:
+        pids = self._processes(name, commands)
+        address = await self._running(name)
+        if address is not None and address.pid in commands:  # somebody may have started it by hand
+            pids = list({*pids, address.pid})
+        await all_of(self._end(name, pid, commands[pid]) for pid in pids)
+        return bool(pids)
 
-    async def _wait_for_end(self, name: str, pid: int, patience_s: float) -> bool:
-        give_up_at = self.patience.clock() + patience_s
+    async def _end(self, name: str, pid: int, command: str) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+            except OSError as fault:
+                raise SettingError(f"{name}, process {pid}, cannot be ended: {fault.strerror}") from None
+            if await self._wait_for_end(pid, command):
+                return
+        raise SettingError(f"{name}, process {pid}, does not end")
+
+    async def _wait_for_end(self, pid: int, command: str) -> bool:
+        give_up_at = self.patience.clock() + _STOP_S
         while self.patience.clock() < give_up_at:
-            child = self._children.get(name)
-            if child is not None and child.pid == pid:
-                if child.poll() is not None:
-                    return True
-            elif not self._is_agent(pid, name):
+            self._reap()
+            if _command_of(pid) != command:
                 return True
             await self.patience.sleep(_POLL_S)
         return False
 
-    def _is_agent(self, pid: int, name: str) -> bool:
-        """Whether that process is an agent with this folder; numbers of processes are used again."""
-        return str(self.data_dir(name).resolve()) in _command_of(pid)
+    def _reap(self) -> None:
+        """Ask for the end of those that have ended, whoever ended them: else their numbers would stay in use."""
+        for child in self._children:
+            if child.poll() is None and not _command_of(child.pid):
+                child.wait()  # a process that has no command line any more is about to end
 
     def _last_words(self, name: str) -> str:
         try:
@@ -159,14 +185,22 @@ class Cluster:
 
 
 def folder_name(name: str) -> str:
-    """An agent's name as that of a folder: any printable text can be a name, but not any can be a folder."""
-    quoted = quote(name, safe=" ")
-    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
+    """An agent's name as that of a folder: any printable text can be a name, but not any can be a folder.
+
+    Without dots, so that no folder has the name of another one's log; of a very long name only the beginning.
+    """
+    quoted = quote(name, safe=" ").replace(".", "%2E")
+    if len(quoted) <= _LONGEST_FOLDER:
+        return quoted
+    return f"{quoted[: _LONGEST_FOLDER // 2]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def _port_to_take(last: Address | None) -> int:
     """The port it had, so that its neighbors find it where they look; another one if that is taken."""
-    port = None if last is None else urlsplit(last.url).port
+    try:
+        port = None if last is None else urlsplit(last.url).port
+    except ValueError:
+        port = None
     if port is None:
         return 0
     with socket.socket() as probe:
@@ -178,19 +212,21 @@ def _port_to_take(last: Address | None) -> int:
     return port
 
 
+def _commands() -> dict[int, str]:
+    """The command lines of all processes, by their numbers."""
+    if not _PROCESSES.exists():
+        answer = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607
+        pairs = (line.split(maxsplit=1) for line in answer.stdout.splitlines())
+        return {int(pid): command for pid, command in (pair for pair in pairs if len(pair) == 2)}
+    numbers = (int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdecimal())
+    return {pid: command for pid in numbers if (command := _command_of(pid))}
+
+
 def _command_of(pid: int) -> str:
     """The command line of a process; nothing if there is no such process, or if it has ended."""
+    if not _PROCESSES.exists():
+        return _commands().get(pid, "")
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except FileNotFoundError:
-        if Path("/proc/self").exists():
-            return ""
+        return (_PROCESSES / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
-    answer = subprocess.run(  # noqa: S603 - a number, and nothing of the user's
-        ["ps", "-o", "command=", "-p", str(pid)],  # noqa: S607 - where there is no /proc
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return answer.stdout

@@ -1,4 +1,4 @@
-"""The client and real agents: every endpoint, exactly-once streams, documents read back, agents that come back."""
+"""The client and real agents: every endpoint, documents read back, streams stored exactly once."""
 
 import asyncio
 import inspect
@@ -30,14 +30,12 @@ MODEL: dict[str, Any] = {
     "prior": {"information": 0.5},
     "likelihood": {"kind": "gaussian", "precision": 4.0},
 }
-VECTOR_MODEL = {**MODEL, "likelihood": {"kind": "gaussian", "precision": [[2.0, 0.5], [0.5, 1.0]]}}
 DOCUMENT = ModelDocument.parse(
     {"revision": 1, "model": MODEL, "likelihood": {"kind": "student_t", "degrees": 4.5, "scale": 0.1}}
 )
 PAUSED = ScheduleDocument.parse(
     {"revision": 1, "observations_per_round": 1_000_000, "when_short": "go", "paused": True}
 )
-ROOM = 10
 POINT, TARGET = [1.5, 0.5], 0.25
 
 generator = np.random.default_rng(0)
@@ -51,16 +49,6 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
         agent = start("a1")
         agent.put("model", DOCUMENT.model_dump())
         agent.put("schedule", PAUSED.model_dump())
-        yield agent
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    """An agent of vectors with little room; its tests leave it empty, paused and running."""
-    for start in agent_factory(tmp_path_factory.mktemp("small")):
-        agent = start("a2", "--inbox-limit", ROOM)
-        agent.put("model", {"revision": 1, "model": VECTOR_MODEL})
-        agent.put("schedule", {"revision": 1, "when_short": "go", "paused": True})
         yield agent
 
 
@@ -290,54 +278,3 @@ async def test_a_marked_batch_whose_answer_was_lost_is_stored_once(agent: AgentP
 @pytest.mark.parametrize("query", [{}, {"client": ""}, {"client": "x" * 65}], ids=["missing", "empty", "too long"])
 def test_a_stream_is_asked_for_by_a_name(shared_agent: AgentProcess, query: dict[str, str]) -> None:
     assert problem(shared_agent.http.get("/v1/streams", params=query)) == (400, "invalid-query")
-
-
-# Room, and restarts.
-
-
-@pytest.mark.asyncio
-async def test_a_post_to_a_full_inbox_waits_as_the_agent_asks_and_goes_on_when_there_is_room(
-    small: AgentProcess,
-) -> None:
-    pauses: list[float] = []
-
-    async def make_room(pause_s: float) -> None:
-        pauses.append(pause_s)
-        small.http.post("/v1/rounds", json={"rounds": 1})
-
-    before = collected(small)
-    targets = np.stack([Y, -Y], axis=1)
-    async with AgentClient(small.url, Patience(sleep=make_room)) as client:
-        stream = client.stream("vectors")
-        assert await stream.post(X[:ROOM], targets[:ROOM]) == Stored(ROOM, 1)
-        assert await stream.post(POINT, [1.0, 2.0]) == Stored(1, 2)
-        assert await client.post(X[:ROOM], targets[:ROOM]) == Stored(ROOM)  # without a mark as well: it was refused
-        await client.run_rounds()
-        with pytest.raises(AgentRefusedError) as large:
-            await stream.post(X, targets)
-        assert large.value.slug == "batch-too-large"
-    assert pauses == [1.0, 1.0]
-    assert collected(small) == before + 2 * ROOM + 1
-
-
-@pytest.mark.asyncio
-async def test_an_agent_that_is_stopped_and_started_again_is_found_by_who_waits(small: AgentProcess) -> None:
-    """And the stream goes on, with connections made anew."""
-    pauses: list[float] = []
-
-    async def start_again(pause_s: float) -> None:
-        if not pauses:
-            small.launch()
-        pauses.append(pause_s)
-        await asyncio.sleep(pause_s)
-
-    patience = Patience(longest_pause_s=0.05, sleep=start_again)
-    async with AgentClient(small.url, patience) as client:
-        stream = client.stream("restarted")
-        await stream.post(POINT, [1.0, 2.0])
-        assert small.terminate() == 0
-        assert not await client.is_alive()
-        assert await stream.post(POINT, [3.0, 4.0]) == Stored(1, 2)
-        assert pauses
-        assert await client.position("restarted") == StreamPosition("restarted", 2, False)
-        await client.run_rounds()

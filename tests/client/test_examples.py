@@ -145,6 +145,8 @@ def wait_until_told(process: subprocess.Popen[str], text: str) -> str:
 
 
 def test_examples_survive_an_agent_that_is_away_full_killed_and_started_again(agent: AgentProcess) -> None:
+    for kind in KINDS:
+        command(kind)  # what is missing is told before anything is started
     before = collected(agent)
     until(lambda: agent.status()["observations"]["backlog"] == 0)
     agent.put("schedule", {"revision": 2, **RUNNING, "paused": True})
