@@ -92,6 +92,7 @@ class Database:
 
     def _prepare(self, agent: str) -> int:
         # One process owns the file: no shared memory, no file lock per transaction.
+        self.connection.execute("PRAGMA page_size = 16384")
         self.connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute("PRAGMA synchronous = FULL")

@@ -1,5 +1,6 @@
 """Accepted and not yet applied: where a round gets its observations from."""
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +22,20 @@ class Taken:
     obsolete_before: int | None  # batches that begin earlier are then done with; None: none is
 
 
+_MOST_AT_HAND = 100_000  # observations
 _NO_BATCH = StoredBatch(0, 0, np.empty((0, 0)), np.empty(0))
 
 
 class StreamInbox:
-    """Every accepted observation is applied once, in the order of acceptance."""
+    """Every accepted observation is applied once, in the order of acceptance.
+
+    The log has them all. The newest are also at hand, so that a round need not wait for a disk that is busy with more.
+    """
 
     def __init__(self, log: ObservationLog) -> None:
         self.log = log
         self._current: list[StoredBatch] = []  # what was read last, as the next round goes on there
+        self._at_hand: deque[StoredBatch] = deque()  # filled by the event loop, emptied by the thread of the rounds
 
     @property
     def available(self) -> int:
@@ -37,7 +43,15 @@ class StreamInbox:
         return self.log.counters.collected - self.log.counters.applied
 
     def accepted(self, batch: StoredBatch) -> None:
-        """The log has them; nothing to do."""
+        """Keep them at hand, if there is room and none is missing in between."""
+        at_hand = self._at_hand
+        try:
+            first, last = at_hand[0].first, at_hand[-1]
+        except IndexError:  # empty, or emptied this moment
+            at_hand.append(batch)
+            return
+        if last.first + last.count == batch.first and batch.first + batch.count - first <= _MOST_AT_HAND:
+            at_hand.append(batch)
 
     def take(self, count: int, round_number: int) -> Taken:  # noqa: ARG002 - one interface with replay
         """The next observations, at most `count`."""
@@ -65,8 +79,15 @@ class StreamInbox:
         while self._current and self._current[0].first + self._current[0].count <= number:
             self._current.pop(0)
         if not self._current or self._current[0].first > number:
-            self._current = self.log.read(number, count)
+            self._current = self._found_at_hand(number) or self.log.read(number, count)
         return self._current[0] if self._current and self._current[0].first <= number else _NO_BATCH
+
+
+    def _found_at_hand(self, number: int) -> list[StoredBatch]:
+        """The batch that holds this observation, if it is at hand."""
+        while self._at_hand and self._at_hand[0].first + self._at_hand[0].count <= number:
+            self._at_hand.popleft()
+        return [self._at_hand.popleft()] if self._at_hand and self._at_hand[0].first <= number else []
 
 
 class ReplayInbox:
