@@ -1,7 +1,10 @@
 """What the command line shows: tables, a progress bar on a terminal, and nothing but plain text in a pipe."""
 
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -30,6 +33,14 @@ _COLUMNS = {
     "consensus_divergence": ("consensus\ndiverg.", "{:.3g}"),
 }
 _MOST_ROWS = 20
+
+
+def program() -> str:
+    """How to type this program's name here: a newcomer has it in .venv/bin only."""
+    beside = Path(sys.executable).parent / "delbo"
+    if shutil.which("delbo") or not beside.exists():
+        return "delbo"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
 def note(message: str) -> None:

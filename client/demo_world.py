@@ -16,15 +16,18 @@ DEMO_WORLD: dict[str, Any] = {
     "free_per_m": 0.5,
 }
 
-# The lattice begins 0.1 m outside: nobody knows where walls are when it is laid out, so none shall lie on its lines.
-DEMO_MODEL: dict[str, Any] = {
-    "features": {
-        "kind": "lattice",
-        "spacing": 0.25,
-        "lengthscale": 0.15,
-        "lower": [-0.1, -0.1],
-        "upper": [16.1, 20.1],
-    },
-    "prior": {"information": 0.3},
-    "likelihood": "probit",
-}
+
+def model_for(width_m: float, height_m: float) -> dict[str, Any]:
+    """A model for a building of that size.
+
+    The lattice begins 0.1 m outside: nobody knows where walls are when it is laid out, so none shall lie on its lines.
+    """
+    lower, upper = [-0.1, -0.1], [width_m + 0.1, height_m + 0.1]
+    return {
+        "features": {"kind": "lattice", "spacing": 0.25, "lengthscale": 0.15, "lower": lower, "upper": upper},
+        "prior": {"information": 0.3},
+        "likelihood": "probit",
+    }
+
+
+DEMO_MODEL: dict[str, Any] = model_for(16.0, 20.0)

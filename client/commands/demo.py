@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from client.commands.app import SeedOption, app, prepare, present
 from client.commands.networks import wait_for
-from client.console import out
+from client.console import out, program
 from client.demo import run_demo, write_network
-from client.demo_world import DEMO_WORLD
+from client.demo_world import DEMO_WORLD, model_for
 from client.live import LiveView
 from client.streams.world.files import write_world
 from client.streams.world.tables import world_tables
@@ -31,14 +32,14 @@ def demo_command(
         result = wait_for(run_demo(path, keep, view))
     present(result, out_dir, as_json=False)
     where = "" if out_dir.parent == Path("runs") else f" --runs {out_dir.parent}"
-    next_steps = [f"delbo run {path}{where} --fresh    the same from its file: change it, see docs/network.md"]
+    next_steps = [f"{program()} run {path}{where} --fresh    the same from its file: change it, see docs/network.md"]
     if keep:
         next_steps += [
-            f"delbo status {path}{where}    how the agents are; docs/client.md: how to post to them",
-            f"delbo down {path}{where}    end them",
+            f"{program()} status {path}{where}    how the agents are; docs/client.md: how to post to them",
+            f"{program()} down {path}{where}    end them",
         ]
     else:
-        next_steps += ["delbo demo --keep    leaves the agents running, to watch and to post to"]
+        next_steps += [f"{program()} demo --keep    leaves the agents running, to watch and to post to"]
     out.print("\nTry next:")
     for line in next_steps:
         out.print(f"  {line}", soft_wrap=True)
@@ -69,14 +70,14 @@ def simulate_world_command(
         test_points,
         **{**DEMO_WORLD, **sizes, "robots": robots, "scans_per_robot": scans, "noise_m": noise_m},
     )
-    files = write_world(out_dir, tables)
     plan = tables.world.plan
+    files = write_world(out_dir, tables)
+    files.append(out_dir / "model.yaml")
+    files[-1].write_text(yaml.safe_dump(model_for(plan.width_m, plan.height_m), sort_keys=False), encoding="utf-8")
     out.print(
         f"{plan.width_m:g} m x {plan.height_m:g} m, {robots} robots, {len(tables.train):,} observations, "
         f"{tables.train.y.mean():.0%} of them occupied"
     )
     out.print("wrote " + " ".join(str(path) for path in files), soft_wrap=True)
-    out.print(
-        f"\nTry next:  delbo fit MODEL.yaml {files[0]} --partition robot --test {files[1]} --batch 100 --compare",
-        soft_wrap=True,
-    )
+    options = f"--partition robot --test {files[1]} --batch 100 --compare"
+    out.print(f"\nTry next:  {program()} fit {files[-1]} {files[0]} {options}", soft_wrap=True)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shlex
+from pathlib import Path
 
 import numpy as np
 import yaml
@@ -10,7 +12,7 @@ from client.cluster import Cluster
 from client.network.plan import load_plan
 from client.streams.world.geometry import distance_to
 from client.streams.world.tables import world_tables
-from tests.conftest import DemoRun
+from tests.conftest import Delbo, DemoRun
 
 
 def test_together_every_agent_knows_the_building_and_alone_none_does(demo: DemoRun) -> None:
@@ -62,3 +64,14 @@ def test_the_demo_leaves_files_and_no_process(demo: DemoRun) -> None:
     agents = ["agent-1", "agent-2", "agent-3", "agent-4"]
     assert all((demo.folder / agent / "agent.sqlite3").exists() for agent in agents)
     assert asyncio.run(Cluster(demo.folder, agents).running()) == {}
+
+
+def test_a_simulated_world_comes_with_what_to_learn_it(delbo: Delbo, tmp_path: Path) -> None:
+    finished = delbo("simulate-world", "--robots", 2, "--scans", 8, "--test-points", 200, "--out", tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    try_next = shlex.split(finished.stdout.partition("Try next:")[2])
+    fitted = delbo(*try_next[1:], "--json")
+    assert fitted.returncode == 0, fitted.stderr
+    result = json.loads(fitted.stdout)
+    assert len(result["agents"]) == 2
+    assert result["test"] == {"rows": 200, "uncovered": 0}
