@@ -26,7 +26,7 @@ _POLL_S = 0.05
 _ASK_S = 3.0  # for an agent to say who it is
 _START_S = 60.0
 _STOP_S = 15.0  # until a signal that cannot be ignored
-_MOST_ATTEMPTS = 2  # to start: somebody may take the port just then
+_ANY_PORT = 0
 _LOG_LINES = 5
 _LONGEST_FOLDER = 200  # characters; file systems take 255
 _PROCESSES = Path("/proc")
@@ -39,14 +39,11 @@ class Cluster:
     folder: Path
     names: Sequence[str]
     patience: Patience = field(default_factory=Patience)
-    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)  # all that were started from here
 
     async def up(self) -> dict[str, str]:
         """Start the agents that do not run; the addresses of all, by name, once they answer."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as fault:
-            raise SettingError(f"{self.folder}: cannot be made a folder: {fault.strerror}") from None
+        if self.names:
+            self._make_folder()
         urls = await all_of(self._up(name) for name in self.names)
         return dict(zip(self.names, urls, strict=True))
 
@@ -59,7 +56,7 @@ class Cluster:
         """End those that run, or are about to; their names. What they know stays in their folders."""
         commands = _commands()
         ended = await all_of(self._down(name, commands) for name in self.names)
-        self._reap()
+        _reap()
         return [name for name, was_running in zip(self.names, ended, strict=True) if was_running]
 
     def forget(self) -> None:
@@ -86,8 +83,8 @@ class Cluster:
         address = await self._running(name)
         if address is not None:
             return address.url
-        child = self._start(name)
-        attempts = 1
+        port = _port_to_take(read_address(self.data_dir(name)))
+        child = self._start(name, port)
         give_up_at = self.patience.clock() + _START_S
         while self.patience.clock() < give_up_at:
             await self.patience.sleep(_POLL_S)
@@ -100,15 +97,14 @@ class Cluster:
             # It may be another process that was started just before, and has the folder or the port: that is the agent.
             if not ended or self._processes(name, _commands()):
                 continue
-            if attempts == _MOST_ATTEMPTS:
+            if port == _ANY_PORT:
                 raise SettingError(f"{name} did not start: {self._last_words(name)}")
-            child = self._start(name)
-            attempts += 1
+            port = _ANY_PORT  # the other one may have been taken just then
+            child = self._start(name, port)
         raise SettingError(f"{name} did not start within {_START_S:g} s; see {self.log(name)}")
 
-    def _start(self, name: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, port: int) -> subprocess.Popen[bytes]:
         """A process in a session of its own, so that it lives on when this one is interrupted or killed."""
-        port = _port_to_take(read_address(self.data_dir(name)))
         options = [f"--name={name}", *self._data_option(name), "--port", str(port)]
         command = [sys.executable, "-P", "-m", "service", *options]  # -P: no module of the user's in its way
         try:
@@ -118,7 +114,7 @@ class Cluster:
                 )
         except OSError as fault:
             raise SettingError(f"{name} cannot be started: {fault.filename}: {fault.strerror}") from None
-        self._children.append(child)
+        _children.append(child)
         return child
 
     def _data_option(self, name: str) -> list[str]:
@@ -164,17 +160,11 @@ class Cluster:
     async def _wait_for_end(self, pid: int, command: str) -> bool:
         give_up_at = self.patience.clock() + _STOP_S
         while self.patience.clock() < give_up_at:
-            self._reap()
+            _reap()
             if _command_of(pid) != command:
                 return True
             await self.patience.sleep(_POLL_S)
         return False
-
-    def _reap(self) -> None:
-        """Ask for the end of those that have ended, whoever ended them: else their numbers would stay in use."""
-        for child in self._children:
-            if child.poll() is None and not _command_of(child.pid):
-                child.wait()  # a process that has no command line any more is about to end
 
     def _last_words(self, name: str) -> str:
         try:
@@ -182,6 +172,18 @@ class Cluster:
         except OSError:
             lines = []
         return " / ".join(lines[-_LOG_LINES:]) or "it said nothing"
+
+
+# What was started from here, and may live on: nobody is to hear that it was forgotten.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def _reap() -> None:
+    """Ask for the end of those that have ended, whoever ended them: else their numbers would stay in use."""
+    for child in _children:
+        if child.poll() is None and not _command_of(child.pid):
+            child.wait()  # a process that has no command line any more is about to end
+    _children[:] = [child for child in _children if child.returncode is None]
 
 
 def folder_name(name: str) -> str:
@@ -202,13 +204,13 @@ def _port_to_take(last: Address | None) -> int:
     except ValueError:
         port = None
     if port is None:
-        return 0
+        return _ANY_PORT
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            return 0
+            return _ANY_PORT
     return port
 
 

@@ -33,11 +33,14 @@ def _first(faults: BaseExceptionGroup[DelboError]) -> DelboError:
 
 @asynccontextmanager
 async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run something beside the body of `async with`, and end it with the body; its fault comes out there."""
+    """Run something beside the body of `async with`, and end it with the body; its fault comes out after the body."""
     task = asyncio.ensure_future(work)
     try:
         yield
-    finally:
+    except BaseException:
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.gather(task, return_exceptions=True)  # the body's own fault says more
+        raise
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

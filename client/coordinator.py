@@ -17,6 +17,7 @@ from client.gathering import stop_at_one_round
 from client.network.plan import NetworkPlan
 from client.network.rollout import (
     Seen,
+    check_faults,
     is_at_its_bound,
     is_change,
     models_to_put,
@@ -26,15 +27,15 @@ from client.network.rollout import (
     until_round,
 )
 from client.retries import Patience
-from client.streaming import Pace, StreamProgress, stream_part
-from service.errors import AgentUnreachableError, SettingError
+from client.streaming import Pace, StreamProgress, check_part, stream_part
+from service.errors import SettingError
 from service.inference.belief import Belief
 from service.wire.answers import Status
 
 Result = TypeVar("Result")
 Watch = Callable[[Sequence[Status]], Awaitable[None]]
 
-POLL_S = 0.2
+POLL_S = 0.1
 
 
 class Coordinator:
@@ -73,6 +74,15 @@ class Coordinator:
                 raise SettingError(f"{self.urls[name]} is {status.agent}, not {name}: mend the url or the name")
         return statuses
 
+    async def check(self) -> None:
+        """Refuse what cannot go on before anything is changed: another agent, another model, another stream."""
+        await self.wait_for_agents()
+        seen = await self.look()
+        models_to_put(self.plan, seen)
+        if self.plan.train is not None:
+            begun = [index for index, one in enumerate(seen) if one.position is not None]
+            await all_of(check_part(self.plan, index, self.agents[index], self.stream_name) for index in begun)
+
     async def configure(self) -> None:
         """Put model, neighbors and schedule where they are not in force yet, also to a network that runs.
 
@@ -89,8 +99,7 @@ class Coordinator:
 
     async def stream(self, progress: StreamProgress | None = None, rate_per_s: float | None = None) -> None:
         """Post what agents do not have yet, to all at once, and end the streams; a rate overrules the document's."""
-        if self.plan.train is None:
-            raise SettingError(f"the network {self.plan.document.name} has no data: name a source under data")
+        self.plan.observations()
         shown = progress or StreamProgress()
         shown.begin({name: len(rows) for name, rows in zip(self.plan.names, self.plan.parts, strict=True)})
         rate = rate_per_s or self.plan.document.stream.rate_per_s
@@ -106,7 +115,7 @@ class Coordinator:
             statuses = await self.statuses()
             if watch is not None:
                 await watch(statuses)
-            self._complain(statuses)
+            check_faults(statuses)
             if all(is_at_its_bound(self.plan, status) for status in statuses):
                 if not any(status.observations.backlog for status in statuses):
                     return statuses
@@ -162,12 +171,6 @@ class Coordinator:
         seen = await self.look()
         bound = until_round(self.plan, seen)
         await self._put(AgentClient.put_schedule, schedules_to_put(self.plan, seen, bound))
-
-    def _complain(self, statuses: Sequence[Status]) -> None:
-        """Tell what an agent cannot mend by itself."""
-        for status in statuses:
-            for fault in status.faults.values():
-                raise AgentUnreachableError(f"{status.agent} cannot go on: {fault}")
 
     async def _put(self, put: Callable[[AgentClient, Any], Awaitable[None]], documents: Sequence[Any]) -> None:
         pairs = zip(self.agents, documents, strict=True)

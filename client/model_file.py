@@ -21,7 +21,7 @@ def read_model(path: Path) -> ModelSpec:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise ModelError(f"{path}: cannot be read: {fault.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+    except (yaml.YAMLError, ValueError, RecursionError) as fault:  # ValueError: a date or a number that is none
         raise ModelError(f"{path}: is no YAML: {' '.join(str(fault).split())}") from None
     return ModelSpec.parse(document, str(path))
 

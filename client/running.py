@@ -18,7 +18,7 @@ from client.result import Result, summarize
 from client.simulation import Simulation
 from client.streaming import StreamProgress
 from client.streams.tables import Table
-from service.errors import AgentUnreachableError, SettingError
+from service.errors import AgentRefusedError, AgentUnreachableError
 from service.inference.belief import Belief
 from service.wire.answers import Status
 
@@ -95,6 +95,7 @@ async def run_network(
     curves, progress = Curves(), StreamProgress()
     async with Coordinator(plan, urls) as coordinator:
         view.say("configuring")
+        await coordinator.check()
         await coordinator.configure()
         view.say("streaming")
         began = time.perf_counter()
@@ -167,7 +168,7 @@ async def _watch(
         began = time.perf_counter()
         try:
             statuses, beliefs = await coordinator.statuses(), await coordinator.beliefs()
-        except AgentUnreachableError:
+        except (AgentUnreachableError, AgentRefusedError):
             await asyncio.sleep(_LOOK_EVERY_S)
             continue
         slowest = min(status.rounds_in_all for status in statuses)
@@ -179,7 +180,6 @@ async def _watch(
 
 def _tables(plan: NetworkPlan, test: Table | None = None) -> tuple[Table, Table]:
     """Training and test data; without a test set the scores are on the training rows."""
-    train = plan.train or plan.test or test
-    if train is None:
-        raise SettingError(f"the network {plan.document.name} has no data: name a source under data")
-    return train, plan.test or train
+    known = [table for table in (plan.train, plan.test, test) if table is not None]
+    train = known[0] if known else plan.observations()
+    return train, train if plan.test is None else plan.test

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from client.agent_client import AgentClient
 from client.cluster import Cluster
 from client.concurrently import all_of
@@ -42,11 +44,10 @@ class Site:
         if fresh:
             await cluster.down()
             cluster.forget()
-        before = set(await cluster.running())
+        before = await cluster.running()
         started = Cluster(self.folder, [name for name in cluster.names if name not in before])
         try:
-            local = await cluster.running() | await started.up()
-            yield self._with_remote(local)
+            yield self._with_remote(before | await started.up())
         finally:
             if not keep:
                 await asyncio.shield(started.down())
@@ -60,12 +61,16 @@ class Site:
         return self._with_remote(local)
 
     def _with_remote(self, local: dict[str, str]) -> dict[str, str]:
-        return local | {agent.name: agent.url for agent in self.document.agents if agent.url != "local"}
+        """In the order of the file; local agents that do not run are left out."""
+        urls = {
+            agent.name: local.get(agent.name) if agent.url == "local" else agent.url for agent in self.document.agents
+        }
+        return {name: url for name, url in urls.items() if url is not None}
 
     async def picture(self, plan: NetworkPlan) -> Picture:
         """The network at this moment, as far as it answers."""
         urls = self._with_remote(await self.cluster.running())
-        seen = await all_of(_look(urls.get(name), plan) for name in plan.names)
+        seen = await all_of(_look(name, urls.get(name), plan) for name in plan.names)
         statuses = [status for status, _ in seen]
         believing = [(agent, belief) for agent, (_, belief) in enumerate(seen) if belief is not None]
         scores: list[dict[str, float] | None] = [None] * len(seen)
@@ -79,19 +84,27 @@ class Site:
         return Picture(plan.names, statuses, scores, errors)
 
 
-async def _look(url: str | None, plan: NetworkPlan) -> tuple[Status | None, Belief | None]:
-    """An agent's status, and its belief if it has the network's model."""
+async def _look(name: str, url: str | None, plan: NetworkPlan) -> tuple[Status | None, Belief | None]:
+    """An agent's status, and its belief if it is the one, and has the network's model."""
     if url is None:
         return None, None
     try:
         async with AgentClient(url, NO_PATIENCE, timeout_s=_ASK_S) as agent:
             status = await agent.status()
-            if status.model_id != plan.spec.model_id:
+            if status.agent != name:
+                return _with_fault(status, f"is {status.agent}, not {name}"), None
+            if status.model_id is None:
                 return status, None
+            if status.model_id != plan.spec.model_id:
+                return _with_fault(status, "holds another model"), None
             message = await agent.parameters(plan.codec)
     except DelboError:
         return None, None
     return status, plan.prior.plus(message.parts[0].evidence)
+
+
+def _with_fault(status: Status, fault: str) -> Status:
+    return msgspec.structs.replace(status, faults={"network": fault, **status.faults})
 
 
 def _scores(plan: NetworkPlan, beliefs: Sequence[Belief]) -> list[dict[str, float]]:

@@ -63,35 +63,51 @@ class Pace:
             await self._sleep(start - now)
 
 
+async def check_part(plan: NetworkPlan, index: int, agent: AgentClient, client: str) -> int:
+    """How many batches of its part an agent has; it is refused if they are of another stream.
+
+    What was posted last is posted again: the agent compares.
+    """
+    position, batches = await agent.position(client), plan.batches(index)
+    if position.next_sequence > batches or (position.ended and position.next_sequence != batches):
+        raise _other_stream(plan, index)
+    if position.next_sequence > 0:
+        await _post(plan, index, agent, Mark(client, position.next_sequence - 1))
+    return position.next_sequence
+
+
 async def stream_part(
     plan: NetworkPlan, index: int, agent: AgentClient, client: str, pace: Pace, progress: StreamProgress
 ) -> None:
     """Post one agent's part, from the first batch that it does not have; the last batch ends the stream."""
-    name, batches = plan.names[index], plan.batches(index)
-    position = await agent.position(client)
-    if position.next_sequence > batches or (position.ended and position.next_sequence != batches):
-        raise _other_stream(name, plan.document.name)
-    progress.advance(name, _rows_until(plan, index, position.next_sequence), resumed=True)
-    # What was posted last is posted again: the agent compares, and refuses if this is not the same stream.
-    for number in range(max(0, position.next_sequence - 1), batches):
-        x, y = plan.batch(index, number)
-        await pace.before(len(y) if number >= position.next_sequence else 0)
-        mark, is_last = Mark(client, number), number == batches - 1
-        try:
-            await (agent.post(x, y, mark, end=is_last) if len(y) else agent.end(mark))
-        except AgentRefusedError as refused:
-            if refused.slug == "mark-conflict":
-                raise _other_stream(name, plan.document.name) from None
-            raise
-        progress.advance(name, max(progress.posted[name], _rows_until(plan, index, number + 1)))
+    name, first = plan.names[index], await check_part(plan, index, agent, client)
+    progress.advance(name, _rows_until(plan, index, first), resumed=True)
+    for number in range(first, plan.batches(index)):
+        until = _rows_until(plan, index, number + 1)
+        await pace.before(until - progress.posted[name])
+        await _post(plan, index, agent, Mark(client, number))
+        progress.advance(name, until)
+
+
+async def _post(plan: NetworkPlan, index: int, agent: AgentClient, mark: Mark) -> None:
+    x, y = plan.batch(index, mark.sequence)
+    is_last = mark.sequence == plan.batches(index) - 1
+    try:
+        await (agent.post(x, y, mark, end=is_last) if len(y) else agent.end(mark))
+    except AgentRefusedError as refused:
+        if refused.slug == "mark-conflict":
+            raise _other_stream(plan, index) from None
+        if refused.slug in ("batch-too-large", "body-too-large"):
+            raise SettingError(f"{refused}; take a smaller batch under stream") from None
+        raise
 
 
 def _rows_until(plan: NetworkPlan, index: int, batches: int) -> int:
     return min(len(plan.parts[index]), batches * plan.document.stream.batch)
 
 
-def _other_stream(agent: str, network: str) -> SettingError:
+def _other_stream(plan: NetworkPlan, index: int) -> SettingError:
     return SettingError(
-        f"{agent} has already been given other data under the name {network}: the data, their partition or the batch "
-        "have changed since; give the network another name, or begin afresh"
+        f"{plan.names[index]} has already been given other data under the name {plan.document.name}: the data, their "
+        "partition or the batch have changed since; give the network another name, or begin anew with --fresh"
     )

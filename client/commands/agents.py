@@ -58,4 +58,5 @@ def agent_command(
     }
     options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "service", *options])  # noqa: S606 - this very interpreter
+    # -P: a folder of the user's that is called service is not in its way.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "service", *options])  # noqa: S606 - this very interpreter

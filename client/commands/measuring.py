@@ -13,9 +13,12 @@ from client.commands.app import JsonOption, app, prepare, present
 from client.commands.networks import NetworkArgument, RunsOption, wait_for
 from client.console import note, out
 from client.coordinator import Coordinator
+from client.evaluation import check_table
 from client.network.document import read_network
 from client.network.plan import load_plan
+from client.network.rollout import check_models
 from client.result import Result
+from client.retries import Patience
 from client.running import measure
 from client.site import Site
 from client.streams.points import read_points
@@ -26,6 +29,7 @@ from service.inference.prediction import Prediction, predict
 from service.wire.parameters import ParameterCodec
 
 _RUNS = Path("runs")
+_PATIENCE = Patience(silent_s=5.0)  # somebody sits and waits for the answer
 
 
 @app.command(name="evaluate", short_help="Measure the agents of a running network.")
@@ -39,11 +43,16 @@ def evaluate_command(
     """Measure every agent of a running network."""
     plan = load_plan(network)
     table = None if test is None else read_table(test)
+    if table is not None:
+        check_table(table, plan.features.dimension, plan.likelihood)
     prepare(out_dir)
 
     async def evaluate() -> Result:
-        async with Coordinator(plan, await Site(plan.document, runs / plan.document.name).urls()) as coordinator:
-            return await measure(coordinator, await coordinator.wait_for_agents(), test=table)
+        urls = await Site(plan.document, runs / plan.document.name).urls()
+        async with Coordinator(plan, urls, _PATIENCE) as coordinator:
+            statuses = await coordinator.wait_for_agents()
+            check_models(plan, statuses)
+            return await measure(coordinator, statuses, test=table)
 
     present(wait_for(evaluate()), out_dir, as_json)
     if plan.test is None and table is None:
@@ -86,10 +95,10 @@ def _url_of(network: Path, name: str | None, runs: Path) -> str:
 
 
 async def _predict(url: str, path: Path) -> tuple[FloatArray, Prediction]:
-    async with AgentClient(url) as agent:
+    async with AgentClient(url, _PATIENCE) as agent:
         document = await agent.model()
         if document is None:
-            raise NoModelError(f"{url} has no model yet")
+            raise NoModelError(f"{url} has no model yet: give it one with delbo up, or as docs/agent.md tells")
         features = document.spec.build_features()
         x = read_points(path, features.dimension)
         prior = document.spec.build_prior(features)

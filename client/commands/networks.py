@@ -13,9 +13,9 @@ import uvloop
 from rich.live import Live
 
 from client.commands.app import JsonOption, app, prepare, present
-from client.console import err, note, out
+from client.console import err, note, out, program
 from client.coordinator import Coordinator
-from client.live import LiveView, bar_of, table_of
+from client.live import LiveView, bar_of, state_of, table_of
 from client.network.document import read_network
 from client.network.plan import NetworkPlan, load_plan
 from client.running import Comparison, compare_plan, run_network
@@ -50,6 +50,7 @@ def run_command(
     What was begun is gone on with: after an interruption, type the same again.
     """
     plan = load_plan(network)
+    plan.observations()  # before anything is started
     _remark(plan)
     prepare(out_dir)
     result = wait_for(_run(plan, Site(plan.document, runs / plan.document.name), compare, keep, fresh))
@@ -57,7 +58,7 @@ def run_command(
     if plan.test is None:
         note("no verification data: the scores are on the training rows")
     if keep and plan.document.local_names and not as_json:
-        out.print(f"\nThe agents go on.  delbo status {network}    delbo down {network}", soft_wrap=True)
+        out.print(f"\nThe agents go on.  {program()} status {network}    {program()} down {network}", soft_wrap=True)
 
 
 async def _run(plan: NetworkPlan, site: Site, compare: bool, keep: bool, fresh: bool) -> Any:
@@ -85,7 +86,7 @@ def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsO
 
     for name, url in wait_for(up()).items():
         out.print(f"{name}  {url}", soft_wrap=True)
-    out.print(f"Try next:  delbo stream {network}    delbo status {network}    delbo down {network}", soft_wrap=True)
+    out.print(f"Try next:  {program()} stream {network}    and  status  and  down", soft_wrap=True)
 
 
 @app.command(name="apply", short_help="Give a running network what has changed in its file.")
@@ -123,6 +124,7 @@ def stream_command(
     async def stream() -> StreamProgress:
         progress = StreamProgress()
         async with Coordinator(plan, await site.urls()) as coordinator:
+            await coordinator.check()
             await coordinator.configure()
             with _shown(progress):
                 await coordinator.stream(progress, rate)
@@ -170,6 +172,7 @@ def _row(name: str, status: Any, score: Any, consensus_error: float | None) -> d
         "epoch": status.epoch,
         "round": status.round,
         "phase": status.phase,
+        "state": state_of(status),
         "observations": counts.applied,
         "backlog": counts.backlog,
         "neighbors": {neighbor.name: neighbor.state for neighbor in status.neighbors},

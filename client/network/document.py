@@ -174,6 +174,8 @@ class NetworkDocument(Document):
             placed = sum(agent.position is not None for agent in self.agents)
             if placed not in (0, len(names)):
                 raise ValueError("topology: geometric needs the position of every agent, or of none")
+        if self.data and self.schedule.observations_per_round == 0:
+            raise ValueError("schedule.observations_per_round: with data it must be at least 1, to apply them")
         if self.verification is not None and self.verification.points is not None:
             worlds = [source for source in self.data if isinstance(source, WorldSource)]
             if len(worlds) != 1:

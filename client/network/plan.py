@@ -46,6 +46,12 @@ class NetworkPlan:
         """The agents, in the order of the matrix."""
         return [agent.name for agent in self.document.agents]
 
+    def observations(self) -> Table:
+        """What is streamed to all agents; a network without data is refused."""
+        if self.train is None:
+            raise SettingError(f"the network {self.document.name} has no data: name a source under data")
+        return self.train
+
     @cached_property
     def features(self) -> Features:
         """The model's features, ready to use."""
@@ -86,9 +92,8 @@ class NetworkPlan:
         """Points and targets of one post."""
         size = self.document.stream.batch
         rows = self.parts[agent][number * size : (number + 1) * size]
-        if self.train is None:
-            raise SettingError(f"the network {self.document.name} has no data: name a source under data")
-        return self.train.x[rows], self.train.y[rows]
+        train = self.observations()
+        return train.x[rows], train.y[rows]
 
     def model_document(self, agent: int) -> ModelDocument:
         """What `PUT /v1/model` gets, in its first revision."""

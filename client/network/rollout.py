@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from client.network.plan import NetworkPlan
-from service.errors import ModelLoadedError
+from service.errors import AgentUnreachableError, ModelLoadedError, NoModelError
 from service.wire.answers import Status, StreamPosition
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
 
@@ -41,6 +41,15 @@ def models_to_put(plan: NetworkPlan, seen: Sequence[Seen]) -> list[ModelDocument
                 "data directory (local agents: delbo up --fresh), or the network another name"
             )
     return [document if one.model is None else None for document, one in zip(wanted, seen, strict=True)]
+
+
+def check_models(plan: NetworkPlan, statuses: Sequence[Status]) -> None:
+    """Refuse to read beliefs that are not of the plan's model."""
+    for status in statuses:
+        if status.model_id is None:
+            raise NoModelError(f"{status.agent} has no model yet: configure the network with delbo up")
+        if status.model_id != plan.spec.model_id:
+            raise ModelLoadedError(f"{status.agent} holds another model than {plan.document.name} has")
 
 
 def _same_model(wanted: ModelDocument, held: ModelDocument) -> bool:
@@ -118,6 +127,14 @@ def is_at_its_bound(plan: NetworkPlan, status: Status) -> bool:
     if bound is None or schedule.get("paused") or any(schedule.get(key) != value for key, value in rule.items()):
         return False
     return status.round is not None and status.round >= bound
+
+
+def check_faults(statuses: Sequence[Status]) -> None:
+    """Tell what an agent cannot mend by itself; one that shuts down may be started again."""
+    for status in statuses:
+        for name, fault in status.faults.items():
+            if name != "stopping":
+                raise AgentUnreachableError(f"{status.agent} cannot go on: {fault}")
 
 
 def _has_rule(plan: NetworkPlan, schedule: ScheduleDocument) -> bool:

@@ -82,7 +82,6 @@ class StreamInbox:
             self._current = self._found_at_hand(number) or self.log.read(number, count)
         return self._current[0] if self._current and self._current[0].first <= number else _NO_BATCH
 
-
     def _found_at_hand(self, number: int) -> list[StoredBatch]:
         """The batch that holds this observation, if it is at hand."""
         while self._at_hand and self._at_hand[0].first + self._at_hand[0].count <= number:

@@ -1,74 +1,41 @@
 """Which documents agents still need: the same ones, with the same numbers, wherever the last coordinator was killed."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.network.document import parse_network
-from client.network.plan import NetworkPlan, make_plan
+from client.network.plan import NetworkPlan
 from client.network.rollout import (
-    Seen,
+    check_faults,
+    check_models,
+    is_at_its_bound,
     is_change,
     models_to_put,
     neighbors_to_put,
-    schedules_to_put,
     start_from,
     until_round,
 )
-from service.errors import ModelLoadedError
-from service.wire.answers import ObservationCounts, Status, StreamPosition
-from service.wire.configuration import (
-    NO_NEIGHBORS,
-    NO_SCHEDULE,
-    ModelDocument,
-    NeighborsDocument,
-    ScheduleDocument,
+from service.errors import AgentUnreachableError, ModelLoadedError, NoModelError
+from service.wire.configuration import NO_SCHEDULE
+from tests.client.told import (
+    BATCH,
+    COUNT,
+    PER_ROUND,
+    URLS,
+    Told,
+    configure,
+    new_network,
+    plan_of,
+    seen,
+    uninterrupted,
+    wanted_by,
 )
 from tests.network.plans import MODEL, write_data
-
-COUNT, PER_ROUND, BATCH = 4, 10, 25
-URLS = {f"agent-{number}": f"http://10.0.0.{number}:8001" for number in range(1, 9)}
-
-
-@dataclass(frozen=True)
-class Told:
-    """One agent, as far as these functions ask it."""
-
-    name: str
-    model: ModelDocument | None = None
-    neighbors: NeighborsDocument = NO_NEIGHBORS
-    schedule: ScheduleDocument = NO_SCHEDULE
-    round: int = 0
-    rounds_in_all: int = 0
-    collected: int = 0
-    applied: int = 0
-    batches: int = 0
-    ended: bool = False
-    puts: int = field(default=0, compare=False)
-
-    def seen(self) -> Seen:
-        """What it tells."""
-        backlog = self.collected - self.applied
-        counts = ObservationCounts(self.collected, self.applied, backlog, 0, self.ended, ())
-        model_id = None if self.model is None else self.model.spec.model_id
-        where = None if self.model is None else self.round
-        status = Status(
-            *(self.name, 7, model_id, self.neighbors.epoch, where, self.rounds_in_all, "resting"),
-            *((), {}, counts, (), self.neighbors.own_weight, self.schedule.model_dump()),
-        )
-        position = None if self.model is None else StreamPosition("run", self.batches, self.ended)
-        return Seen(status, self.model, self.neighbors, self.schedule, position)
-
-
-Network = list[Told]
-
-
-def seen(network: Network) -> list[Seen]:
-    return [agent.seen() for agent in network]
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plans")
     write_data(folder / "points.npz", 333)
     return folder
-
-
-def plan_of(folder: Path, **changes: Any) -> NetworkPlan:
-    document = {
-        "agents": COUNT,
-        "model": MODEL,
-        "schedule": {"observations_per_round": PER_ROUND},
-        "data": {"kind": "table", "path": "points.npz"},
-        "stream": {"batch": BATCH},
-        **changes,
-    }
-    return make_plan(parse_network(document, "network"), folder, "network")
 
 
 @pytest.fixture(scope="module")
@@ -101,46 +56,11 @@ def other(folder: Path) -> NetworkPlan:
     return plan_of(folder, topology="star", mixing_weights="metropolis")
 
 
-def wanted_by(plan: NetworkPlan, network: Network) -> list[NeighborsDocument]:
-    told = seen(network)
-    return [plan.neighbors_document(i, URLS, start_from=start_from(plan, i, told)) for i in range(len(network))]
-
-
-def configure(plan: NetworkPlan, network: Network, budget: int, order: list[int]) -> Network:
-    """What a coordinator does in this order of agents, until it is killed after so many puts."""
-    network = list(network)
-    left = budget
-
-    def put(what: str, documents: list[Any]) -> None:
-        nonlocal left
-        for agent in order:
-            if documents[agent] is not None and left > 0:
-                at_begin = {"round": 0} if what == "neighbors" else {}
-                changes = {what: documents[agent], "puts": network[agent].puts + 1, **at_begin}
-                network[agent] = replace(network[agent], **changes)
-                left -= 1
-
-    put("model", models_to_put(plan, seen(network)))
-    if left:
-        put("neighbors", neighbors_to_put(wanted_by(plan, network), seen(network)))
-    if left:
-        put("schedule", schedules_to_put(plan, seen(network), until_round(plan, seen(network))))
-    return network
-
-
-def new_network(count: int = COUNT) -> Network:
-    return [Told(f"agent-{number}") for number in range(1, count + 1)]
-
-
-def uninterrupted(plan: NetworkPlan, network: Network) -> Network:
-    return configure(plan, network, 1000, list(range(len(network))))
-
-
 orders = st.permutations(range(COUNT))
 deaths = st.lists(st.tuples(st.integers(0, 3 * COUNT), orders), max_size=6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(deaths=deaths)
 def test_a_coordinator_that_is_killed_ever_so_often_puts_what_one_does_that_is_not(
     plan: NetworkPlan, deaths: list[tuple[int, list[int]]]
@@ -229,7 +149,7 @@ def test_another_model_or_sensor_is_refused_by_the_agents_name(folder: Path, pla
     assert models_to_put(spelled, seen(network)) == [None] * COUNT
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(deaths=deaths)
 def test_a_change_of_the_graph_is_the_next_epoch_for_all_also_after_kills(
     plan: NetworkPlan, other: NetworkPlan, deaths: list[tuple[int, list[int]]]
@@ -281,6 +201,14 @@ def test_a_newcomer_starts_from_the_neighbor_with_the_most_weight_of_those_that_
     assert start_from(plan, 3, seen(network)) is None  # nobody that it hears has learned anything
 
 
+def test_a_fault_that_stays_is_told_and_a_restart_is_waited_for(plan: NetworkPlan) -> None:
+    status = new_network()[0].seen().status
+    check_faults([status, msgspec.structs.replace(status, faults={"stopping": "this agent is shutting down"})])
+    for name in ("storage", "round", "round-gone"):
+        with pytest.raises(AgentUnreachableError, match=r"^agent-1 cannot go on: so it is$"):
+            check_faults([status, msgspec.structs.replace(status, faults={name: "so it is"})])
+
+
 def test_an_agent_with_data_of_its_own_is_no_newcomer(plan: NetworkPlan) -> None:
     network = [replace(agent, rounds_in_all=5, round=5) for agent in uninterrupted(plan, new_network())]
     network[3] = Told("agent-4", model=network[3].model, collected=7)
@@ -296,3 +224,30 @@ def test_a_newcomers_start_is_not_asked_for_again_once_it_has_begun(folder: Path
     ended = uninterrupted(larger, half)
     assert {agent.neighbors.epoch for agent in ended} == {2}
     assert ended[4].neighbors == half[4].neighbors
+
+
+def test_an_agent_is_at_its_bound_by_the_plans_schedule_and_no_other(plan: NetworkPlan) -> None:
+    network = uninterrupted(plan, new_network())
+    bound = network[0].schedule.until_round
+    assert bound is not None
+
+    def at(round_number: int, **changes: Any) -> bool:
+        schedule = network[0].schedule.model_copy(update=changes)
+        return is_at_its_bound(plan, replace(network[0], round=round_number, schedule=schedule).seen().status)
+
+    assert [at(bound - 1), at(bound), at(bound + 1)] == [False, True, True]
+    # Where a change makes agents stop is not where the run ends.
+    assert not at(bound, paused=True)
+    assert not at(bound, when_short="go", period_s=0.0)
+    assert not at(bound, until_round=None)
+    assert not is_at_its_bound(plan, new_network()[0].seen().status)
+
+
+def test_beliefs_of_another_model_or_of_none_are_not_read(folder: Path, plan: NetworkPlan) -> None:
+    network = uninterrupted(plan, new_network())
+    check_models(plan, [one.status for one in seen(network)])
+    other = plan_of(folder, model={**MODEL, "prior": {"information": 0.7}})
+    with pytest.raises(ModelLoadedError, match="agent-1 holds another model"):
+        check_models(other, [one.status for one in seen(network)])
+    with pytest.raises(NoModelError, match="agent-1 has no model yet: configure the network with delbo up"):
+        check_models(plan, [one.status for one in seen(new_network())])

@@ -1,18 +1,22 @@
 """Small networks as files, what they must end with, and agents that are found by their addresses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
 
+from client.blocking import BlockingAgentClient
 from client.network.plan import NetworkPlan, load_plan
 from client.simulation import Batch, Simulation
 from service.inference.belief import Belief
 from service.inference.round import RoundRule
+from service.wire.answers import Status
 from tests.network.networks import model_of
 from tests.processes import AgentProcess, Agents
+
+Answer = TypeVar("Answer")
 
 ROWS = 720
 MODEL = model_of("diagonal", {"kind": "probit"})
@@ -92,17 +96,36 @@ def check_equal(beliefs: Sequence[Belief], expected: Sequence[Belief], tolerance
         assert np.abs(shown.shift - belief.shift).max() <= tolerance * scale, agent
 
 
-def beliefs_of(plan: NetworkPlan, agents: Sequence[AgentProcess]) -> list[Belief]:
+def ask_all(urls: Iterable[str], ask: Callable[[BlockingAgentClient], Answer]) -> list[Answer]:
+    """What each of the agents at these addresses answers."""
+    answers = []
+    for url in urls:
+        with BlockingAgentClient(url) as agent:
+            answers.append(ask(agent))
+    return answers
+
+
+def statuses_at(urls: Iterable[str]) -> list[Status]:
+    """How the agents are."""
+    return ask_all(urls, lambda agent: agent.status())
+
+
+def documents_at(urls: Iterable[str]) -> list[tuple[Any, Any, Any]]:
+    """What is in force at each."""
+    return ask_all(urls, lambda agent: (agent.model(), agent.neighbors(), agent.schedule()))
+
+
+def beliefs_at(plan: NetworkPlan, urls: Iterable[str]) -> list[Belief]:
     """What the agents show."""
-    return [plan.prior.plus(agent.message(plan.codec).parts[0].evidence) for agent in agents]
+    messages = ask_all(urls, lambda agent: agent.parameters(plan.codec))
+    return [plan.prior.plus(message.parts[0].evidence) for message in messages]
 
 
-def check_run(path: Path, agents: Sequence[AgentProcess]) -> None:
+def check_run(path: Path, urls: Sequence[str]) -> None:
     """The agents have ended as an uninterrupted run does: every observation once, and the simulation's beliefs."""
     plan = load_plan(path)
-    for agent, rows in zip(agents, plan.parts, strict=True):
-        status = agent.status()
-        counts = status["observations"]
-        assert (counts["collected"], counts["applied"], counts["ended"]) == (len(rows), len(rows), True), agent.name
-        assert (status["epoch"], status["round"], status["phase"]) == (1, rounds_of(plan), "finished"), agent.name
-    check_equal(beliefs_of(plan, agents), simulate(plan))
+    for status, rows in zip(statuses_at(urls), plan.parts, strict=True):
+        counts = status.observations
+        assert (counts.collected, counts.applied, counts.ended) == (len(rows), len(rows), True), status.agent
+        assert (status.epoch, status.round, status.phase) == (1, rounds_of(plan), "finished"), status.agent
+    check_equal(beliefs_at(plan, urls), simulate(plan))

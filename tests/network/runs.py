@@ -6,11 +6,22 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.network.proxy import DelayingProxy
 from tests.processes import PATIENCE_S, ROOT
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Every process with that folder, or one below it, on its command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdecimal() and str(folder).encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 class Run:

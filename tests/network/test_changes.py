@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from client.coordinator import Coordinator
 from client.network.plan import NetworkPlan, load_plan
-from client.retries import Patience
 from client.simulation import Simulation
 from service.inference.belief import Belief
-from tests.network.plans import check_equal, simulation_of, start, take, write_network
+from tests.conftest import Delbo
+from tests.network.deaths import die_at_random_writes
+from tests.network.plans import check_equal, documents_at, simulation_of, start, take, write_network
 from tests.processes import AgentProcess, Agents, until
 
 MOST_STOPS = 4  # rounds that it takes to bring agents to one, of which each may be a few ahead of another
@@ -18,17 +21,13 @@ MOST_STOPS = 4  # rounds that it takes to bring agents to one, of which each may
 Rounds = list[dict[str, Any]]
 
 
-def coordinator(plan: NetworkPlan, agents: Sequence[AgentProcess], patience: Patience | None = None) -> Coordinator:
-    return Coordinator(plan, {agent.name: agent.url for agent in agents}, patience)
+def coordinator(plan: NetworkPlan) -> Coordinator:
+    return Coordinator(plan, {agent.name: agent.url for agent in plan.document.agents})
 
 
 def rounds_of_epoch(agent: AgentProcess, epoch: int) -> Rounds:
     rounds = agent.http.get("/v1/history", params={"limit": 1000}).json()["rounds"]
     return [one for one in rounds if one["epoch"] == epoch]
-
-
-def documents(agents: Sequence[AgentProcess]) -> list[Any]:
-    return [agent.http.get(f"/v1/{what}").json() for agent in agents for what in ("model", "neighbors", "schedule")]
 
 
 def follow(plan: NetworkPlan, simulation: Simulation, agents: Sequence[AgentProcess], epoch: int) -> int:
@@ -57,20 +56,20 @@ def test_changes_of_weights_and_edges_in_the_middle_of_a_stream_are_exact(agents
         {"topology": {"edges": edges}, "mixing_weights": "metropolis"},
         {"topology": {"edges": [*edges, ["a1", "a3"], ["a4", "a1"]]}},
     ]
-    plans = []
+    plans: list[NetworkPlan] = []
     for graph in graphs:
         folder = tmp_path / str(len(plans))
         folder.mkdir()
         plans.append(load_plan(write_network(folder, running, stream={"batch": 4, "rate_per_s": 100}, **graph)))
 
     async def run() -> list[Belief]:
-        async with coordinator(plans[0], running) as first:
+        async with coordinator(plans[0]) as first:
             await first.configure()
             streaming = asyncio.create_task(first.stream())
             for plan in plans[1:]:
                 await until_round(running, 2)
                 assert not streaming.done()
-                async with coordinator(plan, running) as changed:
+                async with coordinator(plan) as changed:
                     await changed.configure()
                     assert changed.was_exact
             await streaming
@@ -94,11 +93,110 @@ def test_changes_of_weights_and_edges_in_the_middle_of_a_stream_are_exact(agents
     assert lasted[3] == max(-(-count // 10) for count in waiting) + plans[3].settle_rounds
 
     # The same again changes nothing.
-    before = documents(running)
+    before = documents_at(agent.url for agent in running)
 
     async def again() -> None:
-        async with coordinator(plans[3], running) as same:
+        async with coordinator(plans[3]) as same:
             await same.configure()
 
     asyncio.run(again())
-    assert documents(running) == before
+    assert documents_at(agent.url for agent in running) == before
+
+
+def test_a_change_whose_coordinator_dies_again_and_again_is_exact(agents: Agents, tmp_path: Path) -> None:
+    running = start(agents, 3)
+    schedule = {"observations_per_round": 4, "period_s": 0.005}
+    before, after = (
+        load_plan(write_network(tmp_path, running, topology=graph, schedule=schedule)) for graph in ("line", "complete")
+    )
+
+    async def begin() -> None:
+        async with coordinator(before) as network:
+            await network.configure()
+            await network.stream()
+            await until_round(running, 3)
+
+    async def change() -> None:
+        async with coordinator(after) as network:
+            await network.configure()
+            assert network.was_exact
+
+    async def wait() -> list[Belief]:
+        async with coordinator(after) as network:
+            await network.wait_until_settled()
+            return await network.beliefs()
+
+    asyncio.run(begin())
+    died = die_at_random_writes(lambda: asyncio.run(change()), deaths=20, seed=1)
+    beliefs = asyncio.run(wait())
+    simulation = simulation_of(before)
+    lasted = [follow(plan, simulation, running, epoch) for epoch, plan in ((1, before), (2, after))]
+    assert min(lasted) >= 3
+    check_equal(beliefs, simulation.beliefs)
+    assert simulation.observations.tolist() == [len(rows) for rows in before.parts]
+    assert died
+
+
+def sources_for(agents: Sequence[AgentProcess]) -> list[dict[str, Any]]:
+    """Each agent's own rows, whoever else is there."""
+    rows = (f"{180 * number}:{180 * number + 120}" for number in range(len(agents)))
+    table = {"kind": "table", "path": "points.npz"}
+    return [{**table, "rows": own, "agent": agent.name} for own, agent in zip(rows, agents, strict=True)]
+
+
+def test_a_newcomer_starts_from_a_neighbors_belief(agents: Agents, tmp_path: Path) -> None:
+    running = start(agents, 4)
+    changes: dict[str, Any] = {"topology": "line", "verification": None}
+    before = load_plan(write_network(tmp_path, running[:3], data=sources_for(running[:3]), **changes))
+    after = load_plan(write_network(tmp_path, running, data=sources_for(running), **changes))
+
+    async def run(plan: NetworkPlan) -> list[Belief]:
+        async with coordinator(plan) as network:
+            await network.configure()
+            assert network.was_exact
+            await network.stream()
+            await network.wait_until_settled()
+            return await network.beliefs()
+
+    asyncio.run(run(before))
+    beliefs = asyncio.run(run(after))
+    assert running[3].http.get("/v1/neighbors").json()["start_from"] == "a3"
+    assert [agent.status()["observations"]["applied"] for agent in running] == [120] * 4
+
+    # Three; then four that begin with what the three had, the newcomer with what its neighbor had.
+    simulation = simulation_of(before)
+    follow(before, simulation, running[:3], 1)
+    simulation = simulation_of(after, [*simulation.beliefs, simulation.beliefs[2]])
+    simulation.observations[:3] = 120
+    follow(after, simulation, running, 2)
+    check_equal(beliefs, simulation.beliefs)
+
+
+@pytest.mark.thorough
+def test_an_agent_that_died_is_left_out_and_the_others_go_on_from_where_they_stood(
+    agents: Agents, tmp_path: Path, delbo_here: Delbo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start(agents, 3)
+    changes: dict[str, Any] = {"topology": "line", "verification": None}
+    changes["schedule"] = {"observations_per_round": 2, "period_s": 0.01}
+    plan = load_plan(write_network(tmp_path, running, data=sources_for(running), **changes))
+
+    async def begin() -> None:
+        async with coordinator(plan) as network:
+            await network.configure()
+            await network.stream()
+            await until_round(running, 5)
+
+    asyncio.run(begin())
+    running[2].kill()
+    until(lambda: running[1].status()["waits_for"] == ["a3"])
+    left = running[:2]
+    path = write_network(tmp_path, left, data=sources_for(left), **changes)
+    monkeypatch.setattr("client.gathering._STANDSTILL_S", 0.5)
+    applied = delbo_here("apply", path)
+    assert applied.returncode == 0, applied.stderr
+    assert "note: the agents did not come to one common round" in applied.stderr
+    until(lambda: all(agent.status()["phase"] == "finished" for agent in left))
+    assert [agent.status()["observations"]["applied"] for agent in left] == [120] * 2
+    assert {agent.status()["epoch"] for agent in left} == {2}
+    assert delbo_here("apply", path).stderr == ""
