@@ -22,7 +22,7 @@ test: install-dev browser  ## run the tests
 	$(BIN)/python -m pytest
 
 test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links; takes a quarter of an hour
-	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/network
+	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/network tests/client/test_shared_data.py
 
 check: install-dev  ## lint, formatting, types, layers
 	$(BIN)/ruff check .

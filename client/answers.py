@@ -66,4 +66,6 @@ def plainly(fault: httpx2.TransportError | TimeoutError) -> str:
     """Why there was no answer."""
     if isinstance(fault, TimeoutError):
         return "it took too long"
+    if isinstance(fault, httpx2.ConnectError):
+        return "nobody listens there; is it running?"
     return str(fault) or type(fault).__name__

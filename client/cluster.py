@@ -6,6 +6,8 @@ whether who answers at that address is the same agent.
 
 import hashlib
 import os
+import random
+import re
 import shutil
 import signal
 import socket
@@ -23,11 +25,13 @@ from service.errors import DelboError, SettingError
 from service.wire.address import Address, read_address
 
 _POLL_S = 0.05
-_ASK_S = 3.0  # for an agent to say who it is
+_ASK_S = 10.0  # for an agent to say who it is
 _START_S = 60.0
 _STOP_S = 15.0  # until a signal that cannot be ignored
 _ANY_PORT = 0
 _LOG_LINES = 5
+_PORTS = range(20_000, 32_000)  # below those that the system gives to outgoing connections
+_PORTS_TRIED = 20
 _LONGEST_FOLDER = 200  # characters; file systems take 255
 _PROCESSES = Path("/proc")
 
@@ -58,6 +62,17 @@ class Cluster:
         ended = await all_of(self._down(name, commands) for name in self.names)
         _reap()
         return [name for name, was_running in zip(self.names, ended, strict=True) if was_running]
+
+    async def down_all(self) -> list[str]:
+        """End whatever runs below the folder, also agents that are no longer in the network's file; their names."""
+        inside = f" --data-dir {self.folder.resolve()}/"
+        named = re.compile(r" -m service --name=(.*) --data-dir ")
+        strays = {
+            match[1]
+            for command in _commands().values()
+            if inside in command and (match := named.search(command)) is not None
+        }
+        return await Cluster(self.folder, list(dict.fromkeys([*self.names, *sorted(strays)])), self.patience).down()
 
     def forget(self) -> None:
         """Remove what agents that do not run have stored."""
@@ -198,20 +213,24 @@ def folder_name(name: str) -> str:
 
 
 def _port_to_take(last: Address | None) -> int:
-    """The port it had, so that its neighbors find it where they look; another one if that is taken."""
+    """The port it had, so that its neighbors find it where they look; else one that nobody gets by chance."""
     try:
         port = None if last is None else urlsplit(last.url).port
     except ValueError:
         port = None
-    if port is None:
-        return _ANY_PORT
+    candidates = [] if port is None else [port]
+    candidates += random.sample(_PORTS, _PORTS_TRIED)
+    return next((candidate for candidate in candidates if _is_free(candidate)), _ANY_PORT)
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            return _ANY_PORT
-    return port
+            return False
+    return True
 
 
 def _commands() -> dict[int, str]:

@@ -34,6 +34,11 @@ _COLUMNS = {
 }
 _MOST_ROWS = 20
 
+INEXACT = (
+    "the agents did not come to one common round, as one of them was not found: the graph was changed where each of "
+    "them stood, so that the newest evidence of some counts a little more"
+)
+
 
 def program() -> str:
     """How to type this program's name here: a newcomer has it in .venv/bin only."""

@@ -27,7 +27,7 @@ from client.network.rollout import (
     until_round,
 )
 from client.retries import Patience
-from client.streaming import Pace, StreamProgress, check_part, stream_part
+from client.streaming import OUR_STREAMS, Pace, StreamProgress, check_part, stream_part
 from service.errors import SettingError
 from service.inference.belief import Belief
 from service.wire.answers import Status
@@ -36,6 +36,7 @@ Result = TypeVar("Result")
 Watch = Callable[[Sequence[Status]], Awaitable[None]]
 
 POLL_S = 0.1
+_AT_EASE_S = 0.5  # between rounds that may have nothing to do
 
 
 class Coordinator:
@@ -127,6 +128,16 @@ class Coordinator:
                     return statuses
             await self.patience.sleep(POLL_S)
 
+    async def let_go(self) -> None:
+        """Let the agents go on without a bound, with whatever anybody posts."""
+
+        async def change(agent: AgentClient) -> None:
+            schedule = await agent.schedule()
+            free = {"until_round": None, "when_short": "go", "period_s": max(schedule.period_s, _AT_EASE_S)}
+            await agent.put_schedule(schedule.model_copy(update={**free, "revision": schedule.revision + 1}))
+
+        await self._ask_all(change)
+
     async def statuses(self) -> list[Status]:
         """Every agent's status, asked at once."""
         return await self._ask_all(AgentClient.status)
@@ -143,7 +154,7 @@ class Coordinator:
     @property
     def stream_name(self) -> str:
         """The client name under which the agents know this network's stream."""
-        return f"run {self.plan.document.name}"
+        return f"{OUR_STREAMS}{self.plan.document.name}"
 
     async def _look_at(self, agent: AgentClient) -> Seen:
         status = await agent.status()

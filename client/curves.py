@@ -8,6 +8,7 @@ import numpy as np
 
 from client.evaluation import Scores, evaluate
 from client.streams.tables import Table
+from service.inference.arrays import FloatArray
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
@@ -27,15 +28,17 @@ class Curves:
 
     def extend(
         self, round_number: int, beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table
-    ) -> list[Scores]:
-        """Measure the network where it stands, on some rows of the test set; the scores."""
+    ) -> None:
+        """Measure the network where it stands, on some rows of the test set."""
         began = time.perf_counter()
-        scores = evaluate(beliefs, features, likelihood, sample(test))
+        self.append(round_number, evaluate(beliefs, features, likelihood, sample(test)), consensus_error(beliefs))
+        self.seconds += time.perf_counter() - began
+
+    def append(self, round_number: int, scores: Sequence[Scores], consensus_errors: FloatArray) -> None:
+        """Take what was measured."""
         self.rounds.append(round_number)
         self.errors.append([1 - score["accuracy"] if "accuracy" in score else score["rmse"] for score in scores])
-        self.consensus_errors.append(consensus_error(beliefs).tolist())
-        self.seconds += time.perf_counter() - began
-        return scores
+        self.consensus_errors.append(consensus_errors.tolist())
 
 
 def sample(test: Table) -> Table:

@@ -11,22 +11,34 @@ from typing import Any
 import yaml
 
 from client.demo_world import DEMO_MODEL, DEMO_WORLD
+from client.network.document import NAME_PATTERN
 from client.network.plan import NetworkPlan, load_plan
 from client.result import Result
 from client.running import View, compare_plan, run_network
 from client.site import Site
+from service.errors import SettingError
 
 _STREAM_S = 15.0  # so long the robots explore
 _TEST_POINTS = 8000
 _PER_ROUND = 100
-_HEAD = """# Written by `delbo demo`: the network that it ran. Change it, and try `delbo run {file}`.
+_HEAD_BEGINS = "# Written by `delbo demo`"
+_HEAD = (
+    _HEAD_BEGINS
+    + """: the network that it ran. Change it, and try `delbo run {file}`.
 """
+)
 
 
 def write_network(folder: Path, agents: int, seed: int) -> Path:
     """The demo's network as a file, to look at and to go on with."""
+    path = folder / "network.yaml"
+    name = folder.resolve().name
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise SettingError(f"--out {folder}: the folder names the network: take letters, digits and . _ -, like demo")
+    if path.exists() and not path.read_text(errors="replace").startswith(_HEAD_BEGINS):
+        raise SettingError(f"--out {folder}: holds a network of its own, {path}: take another folder")
     content: dict[str, Any] = {
-        "name": folder.name if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", folder.name) else "demo",
+        "name": name,
         "agents": agents,
         "topology": "ring",
         "model": DEMO_MODEL,
@@ -35,7 +47,6 @@ def write_network(folder: Path, agents: int, seed: int) -> Path:
         "verification": {"points": _TEST_POINTS},
         "stream": {"batch": 200},
     }
-    path = folder / "network.yaml"
     _write(path, content)
     plan = load_plan(path)
     longest = max(len(rows) for rows in plan.parts)
@@ -54,7 +65,7 @@ async def run_demo(path: Path, keep: bool, view: View) -> Result:
     view.say(f"starting {len(plan.names)} agents")
     comparing = asyncio.create_task(asyncio.to_thread(compare_plan, plan))
     async with demo_site(plan, path).running(fresh=True, keep=keep) as urls:
-        return await run_network(plan, urls, view, await comparing)
+        return await run_network(plan, urls, view, await comparing, keep)
 
 
 def demo_site(plan: NetworkPlan, path: Path) -> Site:

@@ -13,10 +13,11 @@ from rich.text import Text
 
 from client.console import err
 from client.running import Picture
-from client.streaming import StreamProgress
+from client.streaming import OUR_STREAMS, StreamProgress
 from service.wire.answers import Status
 
 _LINE_EVERY_S = 5.0
+_HELD_UP = "waits for data of"
 
 
 class LiveView:
@@ -76,7 +77,7 @@ class LiveView:
 def table_of(picture: Picture) -> RichTable:
     """One line per agent; headings in two lines, so that it fits 80 characters."""
     table = RichTable(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("agent", vertical="bottom")
+    table.add_column("agent", no_wrap=True, min_width=8, vertical="bottom")
     for column in ("round", "observa-\ntions", "back-\nlog", "neigh-\nbors", *_measured_columns(picture)):
         table.add_column(column, justify="right", vertical="bottom")
     table.add_column("state", no_wrap=True, overflow="ellipsis", vertical="bottom")
@@ -129,6 +130,9 @@ def state_of(status: Status | None) -> str:
         return "does not answer"
     if status.faults:
         return next(iter(status.faults.values()))
+    others = [name for name in status.observations.open_streams if not name.startswith(OUR_STREAMS)]
+    if status.phase == "observations" and others:
+        return f"{_HELD_UP} {others[0]}"
     if status.waits_for:
         return f"waits for {', '.join(status.waits_for)}"
     words = {
@@ -164,6 +168,8 @@ def one_line(picture: Picture) -> str:
     accuracies = [score["balanced_accuracy"] for score in picture.scores if score and "balanced_accuracy" in score]
     if accuracies:
         parts.append("balanced accuracy " + " ".join(f"{value:.1%}" for value in accuracies))
+    held = [f"{one.agent} {state_of(one)}" for one in picture.statuses if one and state_of(one).startswith(_HELD_UP)]
+    parts += held[:1]
     alone = [value for value in picture.alone if value is not None]
     if alone:
         parts.append("alone " + " ".join(f"{value:.1%}" for value in alone))

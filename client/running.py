@@ -10,6 +10,7 @@ import numpy as np
 
 from client.comparison import FitOptions, Runner, compare
 from client.concurrently import beside
+from client.console import INEXACT, note
 from client.coordinator import Coordinator
 from client.curves import Curves, sample
 from client.evaluation import Scores, count_uncovered, evaluate
@@ -18,8 +19,9 @@ from client.result import Result, summarize
 from client.simulation import Simulation
 from client.streaming import StreamProgress
 from client.streams.tables import Table
-from service.errors import AgentRefusedError, AgentUnreachableError
+from service.errors import DelboError
 from service.inference.belief import Belief
+from service.inference.objective import consensus_error
 from service.wire.answers import Status
 
 _LOOK_EVERY_S = 0.5
@@ -88,15 +90,21 @@ def compare_plan(plan: NetworkPlan, progress: Callable[[str, int, int], None] | 
 
 
 async def run_network(
-    plan: NetworkPlan, urls: Mapping[str, str], view: View, comparison: Comparison | None = None
+    plan: NetworkPlan,
+    urls: Mapping[str, str],
+    view: View,
+    comparison: Comparison | None = None,
+    keep: bool = False,
 ) -> Result:
-    """Drive agents that answer at these addresses through the whole plan."""
+    """Drive agents that answer at these addresses through the whole plan; keep: they are to go on by themselves."""
     _, test = _tables(plan)
     curves, progress = Curves(), StreamProgress()
     async with Coordinator(plan, urls) as coordinator:
         view.say("configuring")
         await coordinator.check()
         await coordinator.configure()
+        if not coordinator.was_exact:
+            note(INEXACT)
         view.say("streaming")
         began = time.perf_counter()
         async with beside(_watch(coordinator, test, curves, comparison, progress, view)):
@@ -107,6 +115,8 @@ async def run_network(
         view.say("measuring")
         result = await measure(coordinator, statuses, curves, comparison)
         result.summary["seconds"] = seconds
+        if keep:
+            await coordinator.let_go()
     return result
 
 
@@ -163,16 +173,16 @@ async def _watch(
     view: View,
 ) -> None:
     """Look at the network again and again, until cancelled; an agent that is away for a while is no fault here."""
-    plan = coordinator.plan
+    plan, few = coordinator.plan, sample(test)
     while True:
         began = time.perf_counter()
         try:
             statuses, beliefs = await coordinator.statuses(), await coordinator.beliefs()
-        except (AgentUnreachableError, AgentRefusedError):
+            scores = await asyncio.to_thread(evaluate, beliefs, plan.features, plan.likelihood, few)
+        except DelboError:
             await asyncio.sleep(_LOOK_EVERY_S)
             continue
-        slowest = min(status.rounds_in_all for status in statuses)
-        scores = await asyncio.to_thread(curves.extend, slowest, beliefs, plan.features, plan.likelihood, test)
+        curves.append(min(status.rounds_in_all for status in statuses), scores, consensus_error(beliefs))
         alone = [] if comparison is None else comparison.accuracies_at(statuses)
         view.show(Picture(plan.names, statuses, scores, curves.consensus_errors[-1], alone, progress))
         await asyncio.sleep(max(_LOOK_EVERY_S, _MEASURING_SHARE * (time.perf_counter() - began)))

@@ -42,15 +42,34 @@ class Site:
         """Every agent's address; local agents that had to be started are ended afterwards, unless they are to stay."""
         cluster = self.cluster
         if fresh:
-            await cluster.down()
+            self._check_all_local()
+            await cluster.down_all()
             cluster.forget()
         before = await cluster.running()
         started = Cluster(self.folder, [name for name in cluster.names if name not in before])
         try:
             yield self._with_remote(before | await started.up())
-        finally:
-            if not keep:
-                await asyncio.shield(started.down())
+        except BaseException:
+            await asyncio.shield(started.down())
+            raise
+        if not keep:
+            await asyncio.shield(started.down())
+
+    def _check_all_local(self) -> None:
+        """Agents that run elsewhere cannot be emptied from here, and would keep what they were given before."""
+        elsewhere = [agent.name for agent in self.document.agents if agent.url != "local"]
+        if elsewhere:
+            raise SettingError(
+                f"--fresh empties local agents, and {elsewhere[0]} runs elsewhere: start it with an empty data "
+                "directory, or give the network another name"
+            )
+
+    async def url(self, name: str) -> str:
+        """One agent's address."""
+        urls = self._with_remote(await self.cluster.running())
+        if name not in urls:
+            raise SettingError(f"{name} does not run: start the network with delbo up")
+        return urls[name]
 
     async def urls(self) -> dict[str, str]:
         """Every agent's address; a local one that does not run is told."""

@@ -9,6 +9,8 @@ from client.agent_client import AgentClient, Mark
 from client.network.plan import NetworkPlan
 from service.errors import AgentRefusedError, SettingError
 
+OUR_STREAMS = "run "  # what the names begin with under which agents know a coordinator's streams
+
 
 @dataclass
 class StreamProgress:

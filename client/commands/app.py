@@ -1,17 +1,23 @@
 """The command line's application, and the options that several commands have."""
 
+import asyncio
 import json
+import signal
 import sys
+from collections.abc import Coroutine
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+import uvloop
 from typer.core import TyperGroup
 
 from client.console import out, show_fit
 from client.result import Result
 from service.errors import SettingError
+
+Outcome = TypeVar("Outcome")
 
 _ORDER = (
     *("demo", "run", "up", "status", "stream", "evaluate", "predict", "apply", "logs", "down"),
@@ -58,7 +64,35 @@ DegreeOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Decides everything that is random.")]
 AgentsOption = Annotated[int | None, typer.Option(min=1, help="The number of agents.")]
+NetworkArgument = Annotated[Path, typer.Argument(help="The network, a YAML file; see examples and docs/network.md.")]
+RunsOption = Annotated[Path, typer.Option("--runs", help="Local agents keep their data below this folder.")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Remove first what local agents have stored.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+RUNS = Path("runs")
+_STOPPED = 128  # and the signal's number: what a shell says of a process that a signal ended
+
+
+def wait_for(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Run it to its end. Whoever ends this process politely ends what it has begun, too, as Ctrl-C does."""
+    heard: list[int] = []
+
+    async def run() -> Outcome:
+        running = asyncio.ensure_future(work)
+
+        def stop(number: int) -> None:
+            heard.append(number)
+            running.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        return await running
+
+    try:
+        return uvloop.run(run())
+    except asyncio.CancelledError:
+        raise SystemExit(_STOPPED + (heard[0] if heard else signal.SIGINT)) from None
 
 
 def prepare(out_dir: Path | None) -> None:

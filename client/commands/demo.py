@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from client.commands.app import SeedOption, app, prepare, present
-from client.commands.networks import wait_for
+from client.commands.app import RUNS, SeedOption, app, prepare, present, wait_for
 from client.console import out, program
 from client.demo import run_demo, write_network
 from client.demo_world import DEMO_WORLD, model_for
@@ -31,7 +30,7 @@ def demo_command(
     with LiveView() as view:
         result = wait_for(run_demo(path, keep, view))
     present(result, out_dir, as_json=False)
-    where = "" if out_dir.parent == Path("runs") else f" --runs {out_dir.parent}"
+    where = "" if out_dir.parent == RUNS else f" --runs {out_dir.parent}"
     next_steps = [f"{program()} run {path}{where} --fresh    the same from its file: change it, see docs/network.md"]
     if keep:
         next_steps += [

@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from client.agent_client import AgentClient
-from client.commands.app import JsonOption, app, prepare, present
-from client.commands.networks import NetworkArgument, RunsOption, wait_for
+from client.commands.app import RUNS, JsonOption, NetworkArgument, RunsOption, app, prepare, present, wait_for
 from client.console import note, out
 from client.coordinator import Coordinator
 from client.evaluation import check_table
@@ -28,7 +27,6 @@ from service.inference.arrays import FloatArray
 from service.inference.prediction import Prediction, predict
 from service.wire.parameters import ParameterCodec
 
-_RUNS = Path("runs")
 _PATIENCE = Patience(silent_s=5.0)  # somebody sits and waits for the answer
 
 
@@ -37,7 +35,7 @@ def evaluate_command(
     network: NetworkArgument,
     test: Annotated[Path | None, typer.Option(help="Test on this file instead of the network's own.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write plots, a report and the beliefs here.")] = None,
-    runs: RunsOption = _RUNS,
+    runs: RunsOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
     """Measure every agent of a running network."""
@@ -67,7 +65,7 @@ def predict_command(
         str | None, typer.Option("--agent", help="Which agent of the network; without it, the first.")
     ] = None,
     file: Annotated[Path | None, typer.Option("--out", help="Write a .csv here instead of printing it.")] = None,
-    runs: RunsOption = _RUNS,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Let an agent say what it expects at points: CSV with probability or mean, and how sure it is."""
     url = agent if "://" in agent else _url_of(Path(agent), name, runs)
@@ -91,7 +89,7 @@ def _url_of(network: Path, name: str | None, runs: Path) -> str:
     chosen = names[0] if name is None else name
     if chosen not in names:
         raise SettingError(f"{network} has no agent {chosen}; it has {', '.join(names)}")
-    return wait_for(Site(document, runs / document.name).urls())[chosen]
+    return wait_for(Site(document, runs / document.name).url(chosen))
 
 
 async def _predict(url: str, path: Path) -> tuple[FloatArray, Prediction]:

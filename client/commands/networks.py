@@ -2,18 +2,26 @@
 
 import asyncio
 import json
+import shlex
 import sys
-import time
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-import uvloop
 from rich.live import Live
 
-from client.commands.app import JsonOption, app, prepare, present
-from client.console import err, note, out, program
+from client.commands.app import (
+    RUNS,
+    FreshOption,
+    JsonOption,
+    NetworkArgument,
+    RunsOption,
+    app,
+    prepare,
+    present,
+    wait_for,
+)
+from client.console import INEXACT, err, note, out, program
 from client.coordinator import Coordinator
 from client.live import LiveView, bar_of, state_of, table_of
 from client.network.document import read_network
@@ -21,15 +29,7 @@ from client.network.plan import NetworkPlan, load_plan
 from client.running import Comparison, compare_plan, run_network
 from client.site import Site
 from client.streaming import StreamProgress
-from service.errors import SettingError
 
-Result = TypeVar("Result")
-
-NetworkArgument = Annotated[Path, typer.Argument(help="The network, a YAML file; see examples and docs/network.md.")]
-RunsOption = Annotated[Path, typer.Option("--runs", help="Local agents keep their data below this folder.")]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Remove first what local agents have stored.")]
-
-_RUNS = Path("runs")
 _LOOK_EVERY_S = 1.0
 
 
@@ -42,7 +42,7 @@ def run_command(
     keep: Annotated[bool, typer.Option("--keep", help="Leave local agents running.")] = False,
     fresh: FreshOption = False,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write plots, a report and the beliefs here.")] = None,
-    runs: RunsOption = _RUNS,
+    runs: RunsOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
     """Run a network to its end: start, configure, stream, measure.
@@ -58,7 +58,8 @@ def run_command(
     if plan.test is None:
         note("no verification data: the scores are on the training rows")
     if keep and plan.document.local_names and not as_json:
-        out.print(f"\nThe agents go on.  {program()} status {network}    {program()} down {network}", soft_wrap=True)
+        where = f"{network}{_where(runs)}"
+        out.print(f"\nThe agents go on.  {program()} status {where}    {program()} down {where}", soft_wrap=True)
 
 
 async def _run(plan: NetworkPlan, site: Site, compare: bool, keep: bool, fresh: bool) -> Any:
@@ -69,11 +70,11 @@ async def _run(plan: NetworkPlan, site: Site, compare: bool, keep: bool, fresh: 
             if compare:
                 view.say("simulating what to compare with")
                 comparison = await asyncio.to_thread(compare_plan, plan)
-            return await run_network(plan, urls, view, comparison)
+            return await run_network(plan, urls, view, comparison, keep)
 
 
 @app.command(name="up", short_help="Start a network's local agents, and configure all.")
-def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsOption = _RUNS) -> None:
+def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsOption = RUNS) -> None:
     """Start a network's local agents, and configure all of its agents."""
     plan = load_plan(network)
     _remark(plan)
@@ -86,11 +87,11 @@ def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsO
 
     for name, url in wait_for(up()).items():
         out.print(f"{name}  {url}", soft_wrap=True)
-    out.print(f"Try next:  {program()} stream {network}    and  status  and  down", soft_wrap=True)
+    out.print(f"Try next:  {program()} stream {network}{_where(runs)}    and  status  and  down", soft_wrap=True)
 
 
 @app.command(name="apply", short_help="Give a running network what has changed in its file.")
-def apply_command(network: NetworkArgument, runs: RunsOption = _RUNS) -> None:
+def apply_command(network: NetworkArgument, runs: RunsOption = RUNS) -> None:
     """Give a running network what has changed in its file."""
     plan = load_plan(network)
     site = Site(plan.document, runs / plan.document.name)
@@ -99,13 +100,14 @@ def apply_command(network: NetworkArgument, runs: RunsOption = _RUNS) -> None:
         await _configure(plan, await site.urls())
 
     wait_for(apply())
+    out.print("the agents have what the file says")
 
 
 async def _configure(plan: NetworkPlan, urls: dict[str, str]) -> None:
     async with Coordinator(plan, urls) as coordinator:
         await coordinator.configure()
         if not coordinator.was_exact:
-            note("the agents did not come to one common round: the graph was changed where each of them stood")
+            note(INEXACT)
 
 
 @app.command(name="stream", short_help="Post a network's data to its running agents.")
@@ -114,7 +116,7 @@ def stream_command(
     rate: Annotated[
         float | None, typer.Option(min=1e-6, help="Observations a second for each agent, instead of the file's.")
     ] = None,
-    runs: RunsOption = _RUNS,
+    runs: RunsOption = RUNS,
 ) -> None:
     """Post a network's data to its running agents, and end the streams."""
     plan = load_plan(network)
@@ -126,6 +128,8 @@ def stream_command(
         async with Coordinator(plan, await site.urls()) as coordinator:
             await coordinator.check()
             await coordinator.configure()
+            if not coordinator.was_exact:
+                note(INEXACT)
             with _shown(progress):
                 await coordinator.stream(progress, rate)
         return progress
@@ -146,7 +150,7 @@ def _shown(progress: StreamProgress) -> Live:
 def status_command(
     network: NetworkArgument,
     once: Annotated[bool, typer.Option("--once", help="Show it once, and do not stay.")] = False,
-    runs: RunsOption = _RUNS,
+    runs: RunsOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
     """Show how a network's agents are, until you press Ctrl-C."""
@@ -188,68 +192,23 @@ async def _watch(site: Site, plan: NetworkPlan) -> None:
             await asyncio.sleep(_LOOK_EVERY_S)
 
 
-@app.command(name="logs", short_help="Print what local agents have logged.")
-def logs_command(
-    network: NetworkArgument,
-    agent: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of each to begin with.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they are written, until Ctrl-C.")] = False,
-    runs: RunsOption = _RUNS,
-) -> None:
-    """Print what local agents have logged."""
-    document = read_network(network)
-    cluster = Site(document, runs / document.name).cluster
-    if agent is not None and agent not in cluster.names:
-        raise SettingError(f"{network} has no local agent {agent}; it has {', '.join(cluster.names) or 'none'}")
-    names = list(cluster.names) if agent is None else [agent]
-    read: dict[str, int] = {}
-    for name in names:
-        log = cluster.log(name)
-        content = log.read_bytes() if log.exists() else b""
-        read[name] = len(content)
-        last = content.decode(errors="replace").splitlines()
-        _print_lines(name, last[len(last) - lines :] if lines < len(last) else last, names)
-    while follow:
-        for name in names:
-            read[name] += _print_new(name, cluster.log(name), read[name], names)
-        time.sleep(0.2)
-
-
-def _print_new(name: str, log: Path, begin: int, names: list[str]) -> int:
-    """What was written since; the number of bytes of whole lines."""
-    if not log.exists():
-        return 0
-    with log.open("rb") as file:
-        file.seek(begin)
-        content = file.read()
-    whole = content[: content.rfind(b"\n") + 1]
-    _print_lines(name, whole.decode(errors="replace").splitlines(), names)
-    return len(whole)
-
-
-def _print_lines(name: str, lines: list[str], names: list[str]) -> None:
-    for line in lines:
-        out.print(f"{name}  {line}" if len(names) > 1 else line, soft_wrap=True)
-
-
 @app.command(name="down", short_help="End a network's local agents; what they know stays.")
 def down_command(
     network: NetworkArgument,
     fresh: Annotated[bool, typer.Option("--fresh", help="Also remove what they have stored.")] = False,
-    runs: RunsOption = _RUNS,
+    runs: RunsOption = RUNS,
 ) -> None:
     """End a network's local agents; what they know stays."""
     document = read_network(network)
     cluster = Site(document, runs / document.name).cluster
-    ended = wait_for(cluster.down())
+    ended = wait_for(cluster.down_all())
     if fresh:
         cluster.forget()
     out.print(f"ended {', '.join(ended)}" if ended else "none was running")
 
 
-def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run it to its end."""
-    return uvloop.run(work)
+def _where(runs: Path) -> str:
+    return "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
 
 
 def _remark(plan: NetworkPlan) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -26,7 +27,7 @@ from service.wire.configuration import Name, ScheduleRule, Url
 from service.wire.document import Document, sentence
 from service.wire.model import LikelihoodSpec, ModelSpec, as_mapping
 
-_FOLDER_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 
 GraphKind = Literal["ring", "line", "star", "complete", "grid", "random", "digraph", "geometric"]
 
@@ -119,7 +120,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _check_folder_name(name: str) -> str:
-    if not re.fullmatch(_FOLDER_NAME, name):
+    if not re.fullmatch(NAME_PATTERN, name):
         raise ValueError("a network's name has 1 to 40 letters, digits, dots, dashes and underscores, a letter first")
     return name
 
@@ -130,7 +131,7 @@ class NetworkDocument(Document):
     name: Annotated[str, AfterValidator(_check_folder_name)] = Field(
         default="network",
         description="Names the folder runs/NAME and the stream; without it, the file's name.",
-        json_schema_extra={"pattern": f"^{_FOLDER_NAME}$"},
+        json_schema_extra={"pattern": f"^{NAME_PATTERN}$"},
     )
     agents: Annotated[tuple[AgentSpec, ...], BeforeValidator(_as_agents), Field(min_length=1)] = Field(
         description="A number of local agents, or a list of names, or of names with urls."
@@ -176,6 +177,7 @@ class NetworkDocument(Document):
                 raise ValueError("topology: geometric needs the position of every agent, or of none")
         if self.data and self.schedule.observations_per_round == 0:
             raise ValueError("schedule.observations_per_round: with data it must be at least 1, to apply them")
+        _check_reachable(self.agents)
         if self.verification is not None and self.verification.points is not None:
             worlds = [source for source in self.data if isinstance(source, WorldSource)]
             if len(worlds) != 1:
@@ -188,6 +190,22 @@ class NetworkDocument(Document):
     def local_names(self) -> list[str]:
         """The agents that `delbo` starts by itself."""
         return [agent.name for agent in self.agents if agent.url == "local"]
+
+
+def _check_reachable(agents: tuple[AgentSpec, ...]) -> None:
+    """Local agents listen on this machine's own address only."""
+    local = [agent.name for agent in agents if agent.url == "local"]
+    remote = [agent for agent in agents if agent.url != "local" and not _is_here(agent.url)]
+    if local and remote:
+        raise ValueError(
+            f"agents: {remote[0].name}, on another machine, cannot reach {local[0]}, which is local: "
+            f"start {local[0]} with delbo agent --host, and give its url"
+        )
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _check_known(where: str, used: Iterable[str], names: set[str]) -> None:

@@ -85,7 +85,7 @@ def _read_npz(path: Path) -> Table:
 
 def _read_csv(path: Path, group: str | None) -> Table:
     content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
-    reader = csv.reader(content.decode().splitlines())
+    reader = csv.reader(content.decode("utf-8-sig").splitlines())
     lines = [(reader.line_num, fields) for fields in reader if fields]
     if not lines:
         raise DataError(f"{path}: is empty; a header line is expected, then one observation a line")

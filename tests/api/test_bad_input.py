@@ -356,7 +356,7 @@ def test_a_bad_question_is_named_and_changes_nothing(configured: AgentProcess, c
         ("PUT", "/v1/observations", "POST"),
         ("POST", "/v1/parameters", "GET"),
         ("DELETE", "/v1/model", "PUT"),
-        ("GET", "/v1/schedule", "PUT"),
+        ("POST", "/v1/schedule", "PUT"),
         ("GET", "/v1/rounds", "POST"),
         ("POST", "/v1/status", "GET"),
     ],

@@ -335,9 +335,11 @@ def test_a_peer_that_asks_for_every_round_and_does_not_read_does_not_fill_the_me
     agent = agents()
     agent.put("model", {"revision": 1, "model": {**MODEL, "features": {**LATTICE, "spacing": 0.02}}})
     agent.put("schedule", {"revision": 1, "when_short": "go", "paused": True})
+    places = [[x / 2, y / 2] for x in range(7) for y in range(7)]  # so that every parameter has evidence, and travels
+    assert agent.post(places, [0.0] * len(places)).status_code == 200
+    step(agent, 50)  # whatever grows with the first rounds has grown
     size = len(agent.http.get("/v1/parameters").content)
     assert size > 150_000
-    step(agent, 50)  # whatever grows with the first rounds has grown
     with Connection(agent) as connection:
         before, asked = resident_bytes(agent), 300
         for _ in range(asked):

@@ -40,12 +40,22 @@ def test_the_shortest_network_has_local_agents_on_a_ring() -> None:
 
 
 def test_agents_are_names_or_mappings_local_or_elsewhere() -> None:
-    agents = ["north", {"name": "south", "url": "http://10.0.0.7:8001/"}, {"name": "west", "likelihood": "logistic"}]
+    agents = ["north", {"name": "south", "url": "http://127.0.0.1:8001/"}, {"name": "west", "likelihood": "logistic"}]
     document = parse_network({**NETWORK, "agents": agents}, "robots.yaml")
     assert document.local_names == ["north", "west"]
-    assert [agent.url for agent in document.agents] == ["local", "http://10.0.0.7:8001", "local"]
+    assert [agent.url for agent in document.agents] == ["local", "http://127.0.0.1:8001", "local"]
     assert document.agents[2].likelihood is not None
     assert document.agents[2].likelihood.kind == "logistic"
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.7:8001", "http://robot-7:8001", "http://[fe80::1]:8001"])
+def test_local_agents_go_with_others_on_this_machine_only(url: str) -> None:
+    agents = ["north", {"name": "south", "url": url}]
+    with pytest.raises(SettingError, match="agents: south, on another machine, cannot reach north, which is local"):
+        parse_network({**NETWORK, "agents": agents}, "n.yaml")
+    for here in ("http://localhost:8001", "http://127.0.1.1:8001", "http://[::1]:8001"):
+        parse_network({**NETWORK, "agents": ["north", {"name": "south", "url": here}]}, "n.yaml")
+    parse_network({**NETWORK, "agents": [{"name": "south", "url": url}]}, "n.yaml")
 
 
 def test_one_source_is_a_list_of_one() -> None:
@@ -234,7 +244,7 @@ def test_the_schema_knows_every_field() -> None:
     [
         {},
         {"name": "rovers.v2", "seed": 3, "precision": "float32", "settle_rounds": 4},
-        {"agents": ["north", {"name": "south", "url": "http://10.0.0.7:8001", "position": [1, 2.5]}]},
+        {"agents": ["north", {"name": "south", "url": "http://127.0.0.1:8001", "position": [1, 2.5]}]},
         *({"agents": [{"name": "a", "likelihood": kind}]} for kind in ("probit", "logistic", "poisson")),
         {"agents": [{"name": "a", "likelihood": {"kind": "student_t", "degrees": 4, "scale": 0.5}}]},
         {"model": "model.yaml"},

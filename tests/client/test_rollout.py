@@ -105,6 +105,19 @@ def test_the_bound_stays_wherever_a_run_was_broken_off(plan: NetworkPlan, data: 
     assert [agent.schedule for agent in uninterrupted(plan, network)] == [agent.schedule for agent in configured]
 
 
+@pytest.mark.parametrize("before_the_end", [0, 1, 3])
+def test_the_bound_stays_while_a_network_settles_and_when_it_has_ended(plan: NetworkPlan, before_the_end: int) -> None:
+    configured = uninterrupted(plan, new_network())
+    bound = configured[0].schedule.until_round
+    assert bound is not None
+    settling = [
+        replace(agent, round=bound - before_the_end, collected=len(rows), applied=len(rows), batches=4, ended=True)
+        for agent, rows in zip(configured, plan.parts, strict=True)
+    ]
+    assert until_round(plan, seen(settling)) == bound
+    assert uninterrupted(plan, settling) == settling
+
+
 def test_observations_of_others_move_the_bound(plan: NetworkPlan) -> None:
     """What somebody else has posted has to be applied as well."""
     network = uninterrupted(plan, new_network())

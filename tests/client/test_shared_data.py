@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 Fit = Callable[..., Any]
 
@@ -27,6 +28,7 @@ def test_intel_reaches_the_papers_accuracy_with_one_diagonal_agent(delbo_json: F
     assert result["features"] == 1201
 
 
+@pytest.mark.thorough
 def test_four_agents_on_a_ring_reach_it_at_a_quarter_of_the_steps(delbo_json: Fit, data_folder: Path) -> None:
     options = "--rows 80000:370000 --holdout 10 --agents 4 --topology ring --order replay --steps 100000".split()
     run = ("fit", "examples/models/intel-1500.yaml", data_folder / "intel_points.npz", *options)

@@ -13,7 +13,7 @@ from client.simulation import Simulation
 from service.inference.belief import Belief
 from tests.conftest import Delbo
 from tests.network.deaths import die_at_random_writes
-from tests.network.plans import check_equal, documents_at, simulation_of, start, take, write_network
+from tests.network.plans import check_equal, documents_at, simulation_of, start, take, write_data, write_network
 from tests.processes import AgentProcess, Agents, until
 
 MOST_STOPS = 4  # rounds that it takes to bring agents to one, of which each may be a few ahead of another
@@ -60,7 +60,8 @@ def test_changes_of_weights_and_edges_in_the_middle_of_a_stream_are_exact(agents
     for graph in graphs:
         folder = tmp_path / str(len(plans))
         folder.mkdir()
-        plans.append(load_plan(write_network(folder, running, stream={"batch": 4, "rate_per_s": 100}, **graph)))
+        write_data(folder / "points.npz", rows=2000)  # 22 s long at this pace: no change comes too late
+        plans.append(load_plan(write_network(folder, running, stream={"batch": 4, "rate_per_s": 20}, **graph)))
 
     async def run() -> list[Belief]:
         async with coordinator(plans[0]) as first:
@@ -72,7 +73,8 @@ def test_changes_of_weights_and_edges_in_the_middle_of_a_stream_are_exact(agents
                 async with coordinator(plan) as changed:
                     await changed.configure()
                     assert changed.was_exact
-            await streaming
+            streaming.cancel()
+            await first.stream(rate_per_s=1e9)  # the rest at once
             await first.wait_until_settled()
             return await first.beliefs()
 

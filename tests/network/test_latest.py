@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from client.evaluation import evaluate
 from client.mixing_weights import sinkhorn
@@ -19,6 +20,7 @@ SLOWNESS = (1, 3, 5, 10)
 RING = Topology(4, frozenset(edge for i in range(4) for edge in ((i, (i + 1) % 4), ((i + 1) % 4, i))))
 
 
+@pytest.mark.thorough
 def test_agents_of_different_speeds_map_intel_as_well_as_in_lockstep(agents: Agents, data_folder: Path) -> None:
     table = read_table(data_folder / "intel_points.npz")
     held_out = np.arange(len(table)) % 10 == 0

@@ -30,7 +30,7 @@ def digraph(kind: str) -> Topology:
     ("graph", "family", "likelihoods"),
     [
         ("ring", "diagonal", [PROBIT, LOGISTIC]),
-        ("digraph", "full", [GAUSSIAN, STUDENT]),
+        pytest.param("digraph", "full", [GAUSSIAN, STUDENT], marks=pytest.mark.thorough),
         pytest.param("digraph", "diagonal", [GAUSSIAN, STUDENT], marks=pytest.mark.thorough),
         pytest.param("ring", "full", [PROBIT, LOGISTIC], marks=pytest.mark.thorough),
     ],
