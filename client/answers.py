@@ -13,6 +13,8 @@ from service.wire.configuration import ModelDocument, NeighborsDocument, Schedul
 from service.wire.problems import read_problem
 
 Answer = TypeVar("Answer")
+
+_NOBODY = "All connection attempts failed"  # as anyio says it
 Document = TypeVar("Document", ModelDocument, NeighborsDocument, ScheduleDocument)
 
 
@@ -66,6 +68,5 @@ def plainly(fault: httpx2.TransportError | TimeoutError) -> str:
     """Why there was no answer."""
     if isinstance(fault, TimeoutError):
         return "it took too long"
-    if isinstance(fault, httpx2.ConnectError):
-        return "nobody listens there; is it running?"
-    return str(fault) or type(fault).__name__
+    words = str(fault) or type(fault).__name__
+    return "nobody listens there; is it running?" if words == _NOBODY else words
