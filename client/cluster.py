@@ -30,6 +30,7 @@ _START_S = 60.0
 _STOP_S = 15.0  # until a signal that cannot be ignored
 _ANY_PORT = 0
 _LOG_LINES = 5
+_PORT_TAKEN = "cannot be listened on"  # what an agent says of it
 _PORTS = range(20_000, 32_000)  # below those that the system gives to outgoing connections
 _PORTS_TRIED = 20
 _LONGEST_FOLDER = 200  # characters; file systems take 255
@@ -112,9 +113,10 @@ class Cluster:
             # It may be another process that was started just before, and has the folder or the port: that is the agent.
             if not ended or self._processes(name, _commands()):
                 continue
-            if port == _ANY_PORT:
-                raise SettingError(f"{name} did not start: {self._last_words(name)}")
-            port = _ANY_PORT  # the other one may have been taken just then
+            last_words = self._last_words(name)
+            if port == _ANY_PORT or _PORT_TAKEN not in last_words:
+                raise SettingError(f"{name} did not start: {last_words}")
+            port = _ANY_PORT  # the other one has been taken just then
             child = self._start(name, port)
         raise SettingError(f"{name} did not start within {_START_S:g} s; see {self.log(name)}")
 

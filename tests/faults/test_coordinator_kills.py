@@ -59,10 +59,12 @@ def test_kills_of_runs_with_agents_of_their_own_change_nothing(
         with Run(tmp_path, *command) as run:
             time.sleep(moments.uniform(0.0, 5.0))
             run.kill()
-    with Run(tmp_path, *command, "--keep") as run:
+    with Run(tmp_path, *command) as run:
         result = run.finish()
     cluster = Cluster(tmp_path / "runs" / "small", [agent["name"] for agent in result["agents"]])
     try:
-        check_run(path, list(asyncio.run(cluster.running()).values()))
+        urls = list(asyncio.run(cluster.up()).values())  # as they have ended
+        until(lambda: all(status.phase == "finished" for status in statuses_at(urls)))
+        check_run(path, urls)
     finally:
         asyncio.run(cluster.down())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -30,7 +31,9 @@ class Run:
     def __init__(self, folder: Path, *arguments: object, cwd: Path = ROOT) -> None:
         self._files = [(folder / name).open("w+b") for name in ("stdout.txt", "stderr.txt")]
         command = [sys.executable, "-m", "client", *map(str, arguments)]
-        self.process = subprocess.Popen(command, cwd=cwd, stdout=self._files[0], stderr=self._files[1])
+        self.process = subprocess.Popen(
+            command, cwd=cwd, stdout=self._files[0], stderr=self._files[1], start_new_session=True
+        )
 
     def __enter__(self) -> "Run":
         return self
@@ -41,9 +44,10 @@ class Run:
             file.close()
 
     def kill(self) -> None:
-        """kill -9."""
-        self.process.kill()
-        self.process.wait()
+        """kill -9, also of all that it has not set apart: what the end of a terminal's session does."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def interrupt(self) -> int:
         """Ctrl-C, and the exit code."""

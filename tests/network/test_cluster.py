@@ -9,18 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from client.agent_client import AgentClient
 from client.cluster import Cluster, folder_name
+from client.retries import Patience
 from service.errors import SettingError
 from service.wire.address import Address, read_address, write_address
 from service.wire.answers import Status
 from service.wire.configuration import check_name
 from tests.network.runs import processes_of
-from tests.processes import until
+from tests.processes import PATIENCE_S, until
 from tests.website import website
 
 NAMES = ["-a/b c.d", "ü" * 64]
@@ -90,6 +92,16 @@ def test_agents_are_started_once_brought_back_where_they_were_and_ended(cluster:
         moved = asyncio.run(cluster.up())
     assert moved[NAMES[0]] != urls[NAMES[0]]
     assert moved[NAMES[1]] == urls[NAMES[1]]
+
+    # Who answers where an agent was need not be that agent.
+    stranger = Cluster(cluster.folder, ["stranger"])
+    stranger.data_dir("stranger").mkdir()
+    write_address(
+        stranger.data_dir("stranger"), msgspec.structs.replace(address_of(cluster, NAMES[1]), agent="stranger")
+    )
+    assert asyncio.run(stranger.running()) == {}
+    assert asyncio.run(stranger.down()) == []
+    assert asyncio.run(cluster.running()) == moved
 
 
 @pytest.mark.thorough
@@ -161,6 +173,45 @@ def test_an_agent_that_cannot_start_is_told_with_its_last_words(tmp_path: Path, 
     assert processes_of(tmp_path) == []
 
 
+@pytest.mark.thorough
+def test_an_agent_whose_port_is_taken_at_the_last_moment_gets_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with website() as url:
+        monkeypatch.setattr("client.cluster._port_to_take", lambda _: int(url.rpartition(":")[2]))
+        cluster = Cluster(tmp_path, ["a1"])
+        urls = asyncio.run(cluster.up())
+        assert urls["a1"] != url
+        assert [status.agent for status in statuses(urls)] == ["a1"]
+        assert asyncio.run(cluster.down()) == ["a1"]
+
+
+def test_an_agent_that_somebody_else_has_just_started_is_waited_for(tmp_path: Path) -> None:
+    pauses = asyncio.Semaphore(0)
+
+    async def sleep(seconds: float) -> None:
+        pauses.release()
+        await asyncio.sleep(seconds)
+
+    cluster = Cluster(tmp_path, ["a1"], Patience(sleep=sleep))
+    cluster.data_dir("a1").mkdir()
+    (cluster.data_dir("a1") / "agent.sqlite3").write_bytes(b"in use" * 1000)  # by the other, which is about to answer
+
+    async def up() -> None:
+        with sleeping("-m", "service", "--name=a1", "--data-dir", str(tmp_path / "a1"), "--port", "0") as other:
+            starting = asyncio.create_task(cluster.up())
+            await asyncio.to_thread(until, lambda: cluster.log("a1").exists() and cluster.log("a1").read_text())
+            await asyncio.to_thread(until, lambda: processes_of(tmp_path) == [other.pid])
+            for _ in range(pauses._value + 5):
+                await asyncio.wait_for(pauses.acquire(), PATIENCE_S)
+            assert not starting.done()
+            assert processes_of(tmp_path) == [other.pid]
+        with pytest.raises(SettingError, match="a1 did not start"):
+            await starting
+
+    asyncio.run(up())
+
+
 @pytest.mark.parametrize("place", ["file/runs", "/proc/runs"])
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -183,6 +234,7 @@ names = st.text(min_size=1, max_size=64).filter(lambda text: text.isprintable() 
 
 
 @given(st.lists(names, min_size=2, max_size=2, unique=True))
+@example(["a", "a.log"])
 def test_different_names_have_different_folders_and_logs_side_by_side(pair: list[str]) -> None:
     paths = []
     for name in pair:

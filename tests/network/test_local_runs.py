@@ -37,7 +37,7 @@ def collected(cluster: Cluster) -> int:
 def test_ctrl_c_ends_the_agents_that_it_started_and_kill_leaves_them_and_the_next_run_goes_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    path = write_network(tmp_path, 3, topology="line", stream={"batch": 6, "rate_per_s": 120})
+    path = write_network(tmp_path, 3, topology="line", stream={"batch": 6, "rate_per_s": 10})  # it would take 20 s
     command = ("run", path, "--runs", tmp_path / "runs", "--json")
 
     with Run(tmp_path, *command) as run:
@@ -48,11 +48,12 @@ def test_ctrl_c_ends_the_agents_that_it_started_and_kill_leaves_them_and_the_nex
     assert processes_of(cluster.folder) == []
 
     with Run(tmp_path, *command) as run:
-        until(lambda: collected(cluster) > 90)
+        until(lambda: collected(cluster) > 60)
         run.kill()
     left = processes_of(cluster.folder)
     assert len(left) == len(urls(cluster)) == 3
 
+    write_network(tmp_path, 3, topology="line", stream={"batch": 6})  # the rest as fast as it goes
     with Run(tmp_path, *command) as run:
         run.finish()
     assert processes_of(cluster.folder) == left  # found, not started
