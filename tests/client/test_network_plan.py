@@ -9,6 +9,7 @@ import pytest
 from client.network.document import parse_network
 from client.network.plan import NetworkPlan, load_plan, make_plan
 from service.errors import DelboError
+from tests.network.networks import LATTICE
 from tests.network.plans import MODEL, write_data, write_network
 
 ROWS = 240
@@ -103,6 +104,29 @@ def test_verification_may_have_data_of_its_own(folder: Path) -> None:
     assert plan.test is not None
     assert len(plan.test) == 30
     assert sum(len(rows) for rows in plan.parts) == ROWS
+
+
+def test_a_world_is_explored_by_a_robot_for_each_agent_and_verified_on_points_of_its_own(folder: Path) -> None:
+    model = {**MODEL, "features": {**LATTICE, "lower": [-1, -1], "upper": [9, 9]}}
+    world = {"kind": "world", "rooms_across": 2, "rooms_down": 1, "scans_per_robot": 2, "beams": 20, "seed": 3}
+    plan = plan_of(folder, agents=2, model=model, data=world, verification={"points": 70})
+    robots = plan.observations().groups["robot"]
+    assert [set(robots[rows].tolist()) for rows in plan.parts] == [{0}, {1}]
+    assert plan.test is not None
+    assert len(plan.test) == 70
+    by_scan = plan_of(folder, agents=2, model=model, data={**world, "partition": "scan"}, verification={"points": 70})
+    assert by_scan.observations().x.tolist() == plan.observations().x.tolist()
+
+
+def test_a_log_is_read_by_its_sources_own_rule(folder: Path) -> None:
+    scans = [f"FLASER 3 1.0 2.0 60.0 {number}.0 0 0 {number}.0 0 0 {number}.5 robot {number}.5" for number in range(4)]
+    (folder / "robot.log").write_text("\n".join([*scans, "FLASER 3 broken"]) + "\n")
+    model = {**MODEL, "features": {**LATTICE, "lower": [-3, -3], "upper": [9, 9]}}
+    log = {"kind": "carmen", "path": "robot.log", "partition": "scan", "free_per_hit": 2}
+    plan = plan_of(folder, agents=4, model=model, data=log)
+    assert [int(plan.observations().y[rows].sum()) for rows in plan.parts] == [2] * 4  # the third beam did not return
+    assert len(plan.observations()) == 4 * 2 * 3
+    assert "robot.log: line 5" in plan.observations().remarks[0]
 
 
 def test_a_matrix_is_the_graph_as_well(folder: Path) -> None:

@@ -148,6 +148,7 @@ def sources_for(agents: Sequence[AgentProcess]) -> list[dict[str, Any]]:
     return [{**table, "rows": own, "agent": agent.name} for own, agent in zip(rows, agents, strict=True)]
 
 
+@pytest.mark.thorough
 def test_a_newcomer_starts_from_a_neighbors_belief(agents: Agents, tmp_path: Path) -> None:
     running = start(agents, 4)
     changes: dict[str, Any] = {"topology": "line", "verification": None}
