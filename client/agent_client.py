@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from client.answers import decoded, foreign, plainly, read_document, refusal, with_arrays
 from client.retries import Patience, Retries
+from client.tokens import Tokens, token_for
 from service.errors import AgentRefusedError, AgentUnreachableError, DataError, SettingError
 from service.wire.answers import (
     BeliefSummary,
@@ -36,6 +37,7 @@ from service.wire.configuration import ModelDocument, NeighborsDocument, Schedul
 from service.wire.observations import Observations, to_msgpack
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
 from service.wire.parameters import ParameterCodec, ParameterMessage
+from service.wire.roles import ENDPOINTS
 
 Answer = TypeVar("Answer")
 
@@ -59,14 +61,19 @@ class AgentClient:
         patience: Patience | None = None,
         timeout_s: float = 30.0,
         http: httpx2.AsyncClient | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
-        """timeout_s: for an answer, beyond what the agent is asked to wait; http: one to share, its owner closes it."""
+        """What it needs to know of the agent, and of how to ask it.
+
+        timeout_s: for an answer, beyond what the agent is asked to wait; http: one to share, its owner closes it;
+        tokens: a token for everything, or a TokenFolder with one for each role.
+        """
         try:
             self.url: str = _url.validate_python(url)
         except ValidationError:
             raise SettingError(f"{url!r} is no address of an agent; one is like http://127.0.0.1:8001") from None
         self.patience = patience or Patience()
-        self.timeout_s = timeout_s
+        self.timeout_s, self._tokens = timeout_s, tokens
         # Agents are found by the addresses given, not by a proxy that the environment names. Certificates take a while
         # to load, and plain http has none.
         self._http = http or httpx2.AsyncClient(trust_env=False, verify=self.url.startswith("https:"))
@@ -226,6 +233,9 @@ class AgentClient:
     ) -> bytes:
         """One request and the body of its answer; the border where httpx2's errors become ours."""
         headers = {"accept": accept} | ({} if body is None else {"content-type": content_type})
+        token = token_for(self._tokens, ENDPOINTS[method, f"/v1/{what}"])
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
         known = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             async with asyncio.timeout(self.timeout_s + wait_s):  # httpx2's own begins anew with every byte

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 from client.agent_client import AgentClient, Mark, ObservationStream
 from client.retries import Patience
+from client.tokens import Tokens
 from service.wire.answers import BeliefSummary, Readiness, RoundsAnswer, RoundSummary, Status, Stored, StreamPosition
 from service.wire.arrays import Precision
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
@@ -25,8 +26,10 @@ Result = TypeVar("Result")
 class BlockingAgentClient:
     """AgentClient, run by an event loop in a thread of its own: so it also works where a loop runs already."""
 
-    def __init__(self, url: str, patience: Patience | None = None, timeout_s: float = 30.0) -> None:
-        self._agent = AgentClient(url, patience, timeout_s)
+    def __init__(
+        self, url: str, patience: Patience | None = None, timeout_s: float = 30.0, tokens: Tokens | None = None
+    ) -> None:
+        self._agent = AgentClient(url, patience, timeout_s, tokens=tokens)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="delbo-client", daemon=True)
         self._thread.start()

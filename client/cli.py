@@ -3,10 +3,11 @@
 import warnings
 from typing import NoReturn
 
-from client.commands import agents, demo, fitting, logs, measuring, networks  # noqa: F401
+from client.commands import agents, demo, deploying, fitting, logs, measuring, networks  # noqa: F401
 from client.commands.app import app
 from client.console import err
-from service.errors import DelboError
+from service.errors import AgentRefusedError, DelboError
+from service.wire.problems import NOT_LET_IN
 
 __all__ = ["app", "run"]
 
@@ -16,6 +17,9 @@ def run() -> None:
     warnings.showwarning = lambda message, *_, **__: err.print(f"warning: {message}", soft_wrap=True)
     try:
         app()
+    except AgentRefusedError as fault:
+        hint = "; name the tokens' folder with --tokens or DELBO_TOKENS" if fault.slug in NOT_LET_IN else ""
+        _refuse(f"{fault}{hint}")
     except DelboError as fault:
         _refuse(str(fault))
     except MemoryError:

@@ -14,15 +14,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from client.agent_client import AgentClient
 from client.concurrently import all_of
 from client.retries import NO_PATIENCE, Patience
-from service.errors import DelboError, SettingError
+from client.tokens import TokenFolder
+from service.errors import AgentRefusedError, DelboError, SettingError
 from service.wire.address import Address, read_address
+from service.wire.problems import NOT_LET_IN
 
 _POLL_S = 0.05
 _ASK_S = 10.0  # for an agent to say who it is
@@ -44,6 +47,7 @@ class Cluster:
     folder: Path
     names: Sequence[str]
     patience: Patience = field(default_factory=Patience)
+    tokens: TokenFolder | None = None
 
     async def up(self) -> dict[str, str]:
         """Start the agents that do not run; the addresses of all, by name, once they answer."""
@@ -73,7 +77,7 @@ class Cluster:
             for command in _commands().values()
             if inside in command and (match := named.search(command)) is not None
         }
-        return await Cluster(self.folder, list(dict.fromkeys([*self.names, *sorted(strays)])), self.patience).down()
+        return await replace(self, names=list(dict.fromkeys([*self.names, *sorted(strays)]))).down()
 
     def forget(self) -> None:
         """Remove what agents that do not run have stored."""
@@ -122,12 +126,18 @@ class Cluster:
 
     def _start(self, name: str, port: int) -> subprocess.Popen[bytes]:
         """A process in a session of its own, so that it lives on when this one is interrupted or killed."""
-        options = [f"--name={name}", *self._data_option(name), "--port", str(port)]
+        options = [f"--name={name}", *self._data_option(name), "--port", str(port), "--host", "127.0.0.1"]
+        options += [] if self.tokens is None else ["--tokens", str(self.tokens.folder.resolve())]
         command = [sys.executable, "-P", "-m", "service", *options]  # -P: no module of the user's in its way
         try:
             with self.log(name).open("ab") as log:
                 child = subprocess.Popen(  # noqa: S603 - this very interpreter
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={name: value for name, value in os.environ.items() if name != "DELBO_TOKENS"},
                 )
         except OSError as fault:
             raise SettingError(f"{name} cannot be started: {fault.filename}: {fault.strerror}") from None
@@ -143,8 +153,12 @@ class Cluster:
         if address is None:
             return None
         try:
-            async with AgentClient(address.url, NO_PATIENCE, timeout_s=_ASK_S) as agent:
+            async with AgentClient(address.url, NO_PATIENCE, timeout_s=_ASK_S, tokens=self.tokens) as agent:
                 status = await agent.status()
+        except AgentRefusedError as refused:
+            if refused.slug in NOT_LET_IN:
+                raise
+            return None
         except DelboError:
             return None
         return address if (status.agent, status.incarnation) == (name, address.incarnation) else None
@@ -156,9 +170,10 @@ class Cluster:
 
     async def _down(self, name: str, commands: dict[int, str]) -> bool:
         pids = self._processes(name, commands)
-        address = await self._running(name)
-        if address is not None and address.pid in commands:  # somebody may have started it by hand
-            pids = list({*pids, address.pid})
+        with suppress(AgentRefusedError):
+            address = await self._running(name)
+            if address is not None and address.pid in commands:  # somebody may have started it by hand
+                pids = list({*pids, address.pid})
         await all_of(self._end(name, pid, commands[pid]) for pid in pids)
         return bool(pids)
 

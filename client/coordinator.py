@@ -28,6 +28,7 @@ from client.network.rollout import (
 )
 from client.retries import Patience
 from client.streaming import OUR_STREAMS, Pace, StreamProgress, check_part, stream_part
+from client.tokens import Tokens
 from service.errors import SettingError
 from service.inference.belief import Belief
 from service.wire.answers import Status
@@ -42,13 +43,19 @@ _AT_EASE_S = 0.5  # between rounds that may have nothing to do
 class Coordinator:
     """Drives the agents of one plan. Use it as an async context manager; every method may be called again."""
 
-    def __init__(self, plan: NetworkPlan, urls: Mapping[str, str], patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        plan: NetworkPlan,
+        urls: Mapping[str, str],
+        patience: Patience | None = None,
+        tokens: Tokens | None = None,
+    ) -> None:
         """urls: where each agent is, by name, as the coordinator and the other agents reach it."""
         missing = [name for name in plan.names if name not in urls]
         if missing:
             raise SettingError(f"{missing[0]} has no address: start it with delbo up, or give its url")
         self.plan, self.urls = plan, dict(urls)
-        self.patience = patience or Patience()
+        self.patience, self._tokens = patience or Patience(), tokens
         self._stack = AsyncExitStack()
         self.agents: list[AgentClient] = []
         self.was_exact = True  # whether the last change of the graph found all agents at one round
@@ -59,7 +66,9 @@ class Coordinator:
             self.urls[name].startswith("https:") for name in self.plan.names
         )  # certificates take a while to load
         http = await self._stack.enter_async_context(httpx2.AsyncClient(trust_env=False, verify=secure, limits=limits))
-        self.agents = [AgentClient(self.urls[name], self.patience, http=http) for name in self.plan.names]
+        self.agents = [
+            AgentClient(self.urls[name], self.patience, http=http, tokens=self._tokens) for name in self.plan.names
+        ]
         return self
 
     async def __aexit__(

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from client.demo_world import DEMO_MODEL, DEMO_WORLD
-from client.network.document import NAME_PATTERN
-from client.network.plan import NetworkPlan, load_plan
+from client.network.document import NAME_PATTERN, parse_network
+from client.network.plan import NetworkPlan, load_plan, make_plan
 from client.result import Result
 from client.running import View, compare_plan, run_network
 from client.site import Site
@@ -37,26 +37,29 @@ def write_network(folder: Path, agents: int, seed: int) -> Path:
         raise SettingError(f"--out {folder}: the folder names the network: take letters, digits and . _ -, like demo")
     if path.exists() and not path.read_text(errors="replace").startswith(_HEAD_BEGINS):
         raise SettingError(f"--out {folder}: holds a network of its own, {path}: take another folder")
+    path.write_text(
+        _HEAD.format(file=path) + yaml.safe_dump(demo_network(name, agents, "ring", seed), sort_keys=False),
+        encoding="utf-8",
+    )
+    return path
+
+
+def demo_network(name: str, agents: int | list[dict[str, str]], topology: str, seed: int) -> dict[str, Any]:
+    """The demo's network as a document, its agents listed or by their number."""
     content: dict[str, Any] = {
         "name": name,
         "agents": agents,
-        "topology": "ring",
+        "topology": topology,
         "model": DEMO_MODEL,
         "schedule": {"exchange": "lockstep", "observations_per_round": _PER_ROUND, "period_s": 0.0},
         "data": {"kind": "world", **DEMO_WORLD, "seed": seed},
         "verification": {"points": _TEST_POINTS},
         "stream": {"batch": 200},
     }
-    _write(path, content)
-    plan = load_plan(path)
+    plan = make_plan(parse_network(content, name), Path(), name)
     longest = max(len(rows) for rows in plan.parts)
     content["stream"]["rate_per_s"] = float(round(longest / _STREAM_S))
-    _write(path, content)
-    return path
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(_HEAD.format(file=path) + yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return content
 
 
 async def run_demo(path: Path, keep: bool, view: View) -> Result:

@@ -19,6 +19,7 @@ from client.result import Result, summarize
 from client.simulation import Simulation
 from client.streaming import StreamProgress
 from client.streams.tables import Table
+from client.tokens import Tokens
 from service.errors import DelboError
 from service.inference.belief import Belief
 from service.inference.objective import consensus_error
@@ -95,11 +96,12 @@ async def run_network(
     view: View,
     comparison: Comparison | None = None,
     keep: bool = False,
+    tokens: Tokens | None = None,
 ) -> Result:
     """Drive agents that answer at these addresses through the whole plan; keep: they are to go on by themselves."""
     _, test = _tables(plan)
     curves, progress = Curves(), StreamProgress()
-    async with Coordinator(plan, urls) as coordinator:
+    async with Coordinator(plan, urls, tokens=tokens) as coordinator:
         view.say("configuring")
         await coordinator.check()
         await coordinator.configure()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -17,25 +17,28 @@ from client.network.document import NetworkDocument
 from client.network.plan import NetworkPlan
 from client.retries import NO_PATIENCE
 from client.running import Picture
-from service.errors import DelboError, SettingError
+from client.tokens import TokenFolder
+from service.errors import AgentRefusedError, DelboError, SettingError
 from service.inference.belief import Belief
 from service.inference.objective import consensus_error
 from service.wire.answers import Status
+from service.wire.problems import NOT_LET_IN
 
 _ASK_S = 3.0
 
 
 @dataclass(frozen=True)
 class Site:
-    """A network's document, and the folder of its local agents."""
+    """A network's document, the folder of its local agents, and the tokens that its agents ask for."""
 
     document: NetworkDocument
     folder: Path
+    tokens: TokenFolder | None = None
 
     @property
     def cluster(self) -> Cluster:
         """The local agents."""
-        return Cluster(self.folder, self.document.local_names)
+        return Cluster(self.folder, self.document.local_names, tokens=self.tokens)
 
     @asynccontextmanager
     async def running(self, *, fresh: bool = False, keep: bool = False) -> AsyncIterator[dict[str, str]]:
@@ -46,7 +49,7 @@ class Site:
             await cluster.down_all()
             cluster.forget()
         before = await cluster.running()
-        started = Cluster(self.folder, [name for name in cluster.names if name not in before])
+        started = replace(cluster, names=[name for name in cluster.names if name not in before])
         try:
             yield self._with_remote(before | await started.up())
         except BaseException:
@@ -89,7 +92,7 @@ class Site:
     async def picture(self, plan: NetworkPlan) -> Picture:
         """The network at this moment, as far as it answers."""
         urls = self._with_remote(await self.cluster.running())
-        seen = await all_of(_look(name, urls.get(name), plan) for name in plan.names)
+        seen = await all_of(self._look(name, urls.get(name), plan) for name in plan.names)
         statuses = [status for status, _ in seen]
         believing = [(agent, belief) for agent, (_, belief) in enumerate(seen) if belief is not None]
         scores: list[dict[str, float] | None] = [None] * len(seen)
@@ -102,24 +105,30 @@ class Site:
                 scores[agent] = score
         return Picture(plan.names, statuses, scores, errors)
 
-
-async def _look(name: str, url: str | None, plan: NetworkPlan) -> tuple[Status | None, Belief | None]:
-    """An agent's status, and its belief if it is the one, and has the network's model."""
-    if url is None:
-        return None, None
-    try:
-        async with AgentClient(url, NO_PATIENCE, timeout_s=_ASK_S) as agent:
-            status = await agent.status()
-            if status.agent != name:
-                return _with_fault(status, f"is {status.agent}, not {name}"), None
-            if status.model_id is None:
-                return status, None
-            if status.model_id != plan.spec.model_id:
-                return _with_fault(status, "holds another model"), None
-            message = await agent.parameters(plan.codec)
-    except DelboError:
-        return None, None
-    return status, plan.prior.plus(message.parts[0].evidence)
+    async def _look(self, name: str, url: str | None, plan: NetworkPlan) -> tuple[Status | None, Belief | None]:
+        """An agent's status, and its belief if it is the one, has the network's model, and lets us see it."""
+        if url is None:
+            return None, None
+        status: Status | None = None
+        try:
+            async with AgentClient(url, NO_PATIENCE, timeout_s=_ASK_S, tokens=self.tokens) as agent:
+                status = await agent.status()
+                if status.agent != name:
+                    return _with_fault(status, f"is {status.agent}, not {name}"), None
+                if status.model_id is None:
+                    return status, None
+                if status.model_id != plan.spec.model_id:
+                    return _with_fault(status, "holds another model"), None
+                message = await agent.parameters(plan.codec)
+        except AgentRefusedError as refused:
+            if refused.slug not in NOT_LET_IN:
+                return None, None
+            if status is None:
+                raise
+            return status, None  # who may read need not be a peer
+        except DelboError:
+            return None, None
+        return status, plan.prior.plus(message.parts[0].evidence)
 
 
 def _with_fault(status: Status, fault: str) -> Status:

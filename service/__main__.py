@@ -19,11 +19,14 @@ from service.settings import Settings
 
 def main() -> int:
     """Read the settings, run the agent."""
-    parser = argparse.ArgumentParser(prog="delbo agent", description="Run one agent.")
+    parser = argparse.ArgumentParser(prog="delbo agent", description="Run one agent.", allow_abbrev=False)
     for name, field in Settings.model_fields.items():
-        default = "required" if field.is_required() else f"default {field.default}"
-        text = f"{field.description} [DELBO_{name.upper()}; {default}]"
-        parser.add_argument(f"--{name.replace('_', '-')}", help=text, metavar=name.rpartition("_")[2].upper())
+        default = "; required" if field.is_required() else f"; default {field.default}" if field.default else ""
+        text, option = f"{field.description} [DELBO_{name.upper()}{default}]", f"--{name.replace('_', '-')}"
+        if field.annotation is bool:
+            parser.add_argument(option, help=text, action="store_true", default=None)
+        else:
+            parser.add_argument(option, help=text, metavar=name.rpartition("_")[2].upper())
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     try:
         settings = Settings(**given)

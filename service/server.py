@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import ipaddress
 import logging
 import os
 import signal
@@ -15,6 +16,8 @@ import uvicorn
 
 from service.agent.agent import Agent
 from service.agent.http_client import HttpClient
+from service.agent.tokens import Tokens
+from service.api.access import Access
 from service.api.app import Application
 from service.api.parameters import ParametersEndpoint
 from service.api.peer_protocol import PeerProtocol
@@ -41,14 +44,16 @@ class _Server(uvicorn.Server):
 async def serve(settings: Settings) -> None:
     """Open the agent, serve until SIGTERM or SIGINT, close everything."""
     loop = asyncio.get_running_loop()
-    listener = _listen(settings.host, settings.port)
-    peers = HttpClient()
+    tokens = None if settings.tokens is None else Tokens(settings.tokens)
+    listener = _listen(settings.host, settings.port, only_loopback=tokens is None and not settings.insecure)
+    peers = HttpClient((lambda: None) if tokens is None else lambda: tokens.of_peer)
+    access = Access(tokens)
     try:
         agent = Agent(settings.name, settings.data_dir, peers, loop.time, settings.inbox_limit, settings.history_limit)
         config = uvicorn.Config(
-            Application(agent, settings.body_limit),
+            Application(agent, access, settings.body_limit),
             loop="none",
-            http=partial(PeerProtocol, ParametersEndpoint(agent)),  # type: ignore[arg-type]
+            http=partial(PeerProtocol, ParametersEndpoint(agent), access),  # type: ignore[arg-type]
             lifespan="off",
             backlog=_BACKLOG,
             log_config=None,
@@ -75,6 +80,8 @@ async def serve(settings: Settings) -> None:
         _tell_address(agent, settings.data_dir, listener)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
+            if tokens is not None:
+                tasks.create_task(tokens.watch(agent.stopped))
             await server.serve([listener])
             stop()
         log.info("stopped")
@@ -95,14 +102,22 @@ def _tell_address(agent: Agent, folder: Path, listener: socket.socket) -> None:
     log.info("listening on %s", url)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket; a port that is taken is told in one sentence."""
+def _listen(host: str, port: int, only_loopback: bool) -> socket.socket:
+    """A listening socket; a port that is taken, or one that others reach and must not, is told in one sentence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        if only_loopback and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+            raise SettingError(
+                f"on {host} other machines could reach this agent, and there are no tokens: make some with "
+                "delbo tokens and name their folder with --tokens, or say --insecure to let everybody in"
+            )
         listener.listen(_BACKLOG)  # now: until it listens, another process may bind the same port
+    except SettingError:
+        listener.close()
+        raise
     except (OSError, UnicodeError) as fault:
         listener.close()
         raise SettingError(f"{host}:{port} cannot be listened on: {getattr(fault, 'strerror', fault)}") from None

@@ -12,12 +12,16 @@ from service.wire.configuration import check_name
 class Settings(BaseSettings):
     """Read once, in `__main__`, and passed down. DELBO_NAME, DELBO_PORT and so on are the environment variables."""
 
-    model_config = SettingsConfigDict(env_prefix="DELBO_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="DELBO_", frozen=True, extra="ignore", env_ignore_empty=True)
 
     name: Annotated[str, AfterValidator(check_name), Field(description="The agent's name, unique in its network.")]
     data_dir: Annotated[Path, Field(description="Where it keeps its file; one directory per agent.")]
     host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8001
+    tokens: Annotated[
+        Path | None, Field(description="A folder of tokens, as `delbo tokens` makes it; who has none is not let in.")
+    ] = None
+    insecure: Annotated[bool, Field(description="Let other machines in without tokens.")] = False
     log_format: Annotated[Literal["text", "json"], Field(description="How log lines look.")] = "text"
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="What is logged.")] = "info"
     inbox_limit: Annotated[

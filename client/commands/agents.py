@@ -1,12 +1,11 @@
 """`delbo agent`: one agent."""
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from client.agent_process import become_agent
 from client.commands.app import app
 
 
@@ -22,6 +21,13 @@ def agent_command(
     host: Annotated[
         str | None, typer.Option(envvar="DELBO_HOST", help="The address to listen on. [default: 127.0.0.1]")
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(envvar="DELBO_TOKENS", help="A folder of tokens; who has none of them is not let in."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", envvar="DELBO_INSECURE", help="Let other machines in without tokens.")
+    ] = False,
     log_format: Annotated[
         str | None, typer.Option(envvar="DELBO_LOG_FORMAT", help="How log lines look: text or json. [default: text]")
     ] = None,
@@ -50,6 +56,7 @@ def agent_command(
         "--data-dir": data_dir,
         "--port": port,
         "--host": host,
+        "--tokens": tokens,
         "--log-format": log_format,
         "--log-level": log_level,
         "--inbox-limit": inbox_limit,
@@ -57,6 +64,5 @@ def agent_command(
         "--body-limit": body_limit,
     }
     options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
-    sys.stdout.flush()
-    # -P: a folder of the user's that is called service is not in its way.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "service", *options])  # noqa: S606 - this very interpreter
+    options += ["--insecure"] if insecure else []
+    become_agent(options)

@@ -14,14 +14,17 @@ import uvloop
 from typer.core import TyperGroup
 
 from client.console import out, show_fit
+from client.network.document import NetworkDocument
 from client.result import Result
+from client.site import Site
+from client.tokens import TokenFolder
 from service.errors import SettingError
 
 Outcome = TypeVar("Outcome")
 
 _ORDER = (
     *("demo", "run", "up", "status", "stream", "evaluate", "predict", "apply", "logs", "down"),
-    *("agent", "fit", "weights", "simulate-world"),
+    *("agent", "tokens", "compose", "fit", "weights", "simulate-world"),
 )
 
 
@@ -67,6 +70,12 @@ AgentsOption = Annotated[int | None, typer.Option(min=1, help="The number of age
 NetworkArgument = Annotated[Path, typer.Argument(help="The network, a YAML file; see examples and docs/network.md.")]
 RunsOption = Annotated[Path, typer.Option("--runs", help="Local agents keep their data below this folder.")]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Remove first what local agents have stored.")]
+TokensOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens", envvar="DELBO_TOKENS", help="A folder of tokens, where the agents ask for them; see delbo tokens."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -93,6 +102,11 @@ def wait_for(work: Coroutine[Any, Any, Outcome]) -> Outcome:
         return uvloop.run(run())
     except asyncio.CancelledError:
         raise SystemExit(_STOPPED + (heard[0] if heard else signal.SIGINT)) from None
+
+
+def site_of(document: NetworkDocument, runs: Path, tokens: Path | None = None) -> Site:
+    """Where a network's agents are: local ones keep their data below `runs`."""
+    return Site(document, runs / document.name, None if tokens is None else TokenFolder(tokens))
 
 
 def prepare(out_dir: Path | None) -> None:

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from client.commands.app import RUNS, NetworkArgument, RunsOption, app
+from client.commands.app import RUNS, NetworkArgument, RunsOption, app, site_of
 from client.console import note, out
 from client.network.document import read_network
-from client.site import Site
 from service.errors import SettingError
 
 _LOOK_EVERY_S = 0.2
@@ -25,7 +24,7 @@ def logs_command(
 ) -> None:
     """Print what local agents have logged."""
     document = read_network(network)
-    cluster = Site(document, runs / document.name).cluster
+    cluster = site_of(document, runs).cluster
     if agent is not None and agent not in cluster.names:
         raise SettingError(f"{network} has no local agent {agent}; it has {', '.join(cluster.names) or 'none'}")
     names = list(cluster.names) if agent is None else [agent]

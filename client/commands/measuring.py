@@ -9,7 +9,18 @@ import numpy as np
 import typer
 
 from client.agent_client import AgentClient
-from client.commands.app import RUNS, JsonOption, NetworkArgument, RunsOption, app, prepare, present, wait_for
+from client.commands.app import (
+    RUNS,
+    JsonOption,
+    NetworkArgument,
+    RunsOption,
+    TokensOption,
+    app,
+    prepare,
+    present,
+    site_of,
+    wait_for,
+)
 from client.console import note, out
 from client.coordinator import Coordinator
 from client.evaluation import check_table
@@ -19,9 +30,9 @@ from client.network.rollout import check_models
 from client.result import Result
 from client.retries import Patience
 from client.running import measure
-from client.site import Site
 from client.streams.points import read_points
 from client.streams.tables import read_table
+from client.tokens import TokenFolder
 from service.errors import NoModelError, SettingError
 from service.inference.arrays import FloatArray
 from service.inference.prediction import Prediction, predict
@@ -36,6 +47,7 @@ def evaluate_command(
     test: Annotated[Path | None, typer.Option(help="Test on this file instead of the network's own.")] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write plots, a report and the beliefs here.")] = None,
     runs: RunsOption = RUNS,
+    tokens: TokensOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure every agent of a running network."""
@@ -46,8 +58,8 @@ def evaluate_command(
     prepare(out_dir)
 
     async def evaluate() -> Result:
-        urls = await Site(plan.document, runs / plan.document.name).urls()
-        async with Coordinator(plan, urls, _PATIENCE) as coordinator:
+        site = site_of(plan.document, runs, tokens)
+        async with Coordinator(plan, await site.urls(), _PATIENCE, site.tokens) as coordinator:
             statuses = await coordinator.wait_for_agents()
             check_models(plan, statuses)
             return await measure(coordinator, statuses, test=table)
@@ -66,11 +78,11 @@ def predict_command(
     ] = None,
     file: Annotated[Path | None, typer.Option("--out", help="Write a .csv here instead of printing it.")] = None,
     runs: RunsOption = RUNS,
+    tokens: TokensOption = None,
 ) -> None:
     """Let an agent say what it expects at points: CSV with probability or mean, and how sure it is."""
-    url = agent if "://" in agent else _url_of(Path(agent), name, runs)
-
-    x, prediction = wait_for(_predict(url, points))
+    url = agent if "://" in agent else _url_of(Path(agent), name, runs, tokens)
+    x, prediction = wait_for(_predict(url, points, None if tokens is None else TokenFolder(tokens)))
     header, columns = _columns(x, prediction)
     if file is None:
         _write(sys.stdout, header, columns)
@@ -83,17 +95,17 @@ def predict_command(
     out.print(f"wrote {file}", soft_wrap=True)
 
 
-def _url_of(network: Path, name: str | None, runs: Path) -> str:
+def _url_of(network: Path, name: str | None, runs: Path, tokens: Path | None) -> str:
     document = read_network(network)
     names = [one.name for one in document.agents]
     chosen = names[0] if name is None else name
     if chosen not in names:
         raise SettingError(f"{network} has no agent {chosen}; it has {', '.join(names)}")
-    return wait_for(Site(document, runs / document.name).url(chosen))
+    return wait_for(site_of(document, runs, tokens).url(chosen))
 
 
-async def _predict(url: str, path: Path) -> tuple[FloatArray, Prediction]:
-    async with AgentClient(url, _PATIENCE) as agent:
+async def _predict(url: str, path: Path, tokens: TokenFolder | None) -> tuple[FloatArray, Prediction]:
+    async with AgentClient(url, _PATIENCE, tokens=tokens) as agent:
         document = await agent.model()
         if document is None:
             raise NoModelError(f"{url} has no model yet: give it one with delbo up, or as docs/agent.md tells")

@@ -16,9 +16,11 @@ from client.commands.app import (
     JsonOption,
     NetworkArgument,
     RunsOption,
+    TokensOption,
     app,
     prepare,
     present,
+    site_of,
     wait_for,
 )
 from client.console import INEXACT, err, note, out, program
@@ -43,6 +45,7 @@ def run_command(
     fresh: FreshOption = False,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Write plots, a report and the beliefs here.")] = None,
     runs: RunsOption = RUNS,
+    tokens: TokensOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a network to its end: start, configure, stream, measure.
@@ -53,7 +56,7 @@ def run_command(
     plan.observations()  # before anything is started
     _remark(plan)
     prepare(out_dir)
-    result = wait_for(_run(plan, Site(plan.document, runs / plan.document.name), compare, keep, fresh))
+    result = wait_for(_run(plan, site_of(plan.document, runs, tokens), compare, keep, fresh))
     present(result, out_dir, as_json)
     if plan.test is None:
         note("no verification data: the scores are on the training rows")
@@ -70,19 +73,21 @@ async def _run(plan: NetworkPlan, site: Site, compare: bool, keep: bool, fresh: 
             if compare:
                 view.say("simulating what to compare with")
                 comparison = await asyncio.to_thread(compare_plan, plan)
-            return await run_network(plan, urls, view, comparison, keep)
+            return await run_network(plan, urls, view, comparison, keep, site.tokens)
 
 
 @app.command(name="up", short_help="Start a network's local agents, and configure all.")
-def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsOption = RUNS) -> None:
+def up_command(
+    network: NetworkArgument, fresh: FreshOption = False, runs: RunsOption = RUNS, tokens: TokensOption = None
+) -> None:
     """Start a network's local agents, and configure all of its agents."""
     plan = load_plan(network)
     _remark(plan)
-    site = Site(plan.document, runs / plan.document.name)
+    site = site_of(plan.document, runs, tokens)
 
     async def up() -> dict[str, str]:
         async with site.running(fresh=fresh, keep=True) as urls:
-            await _configure(plan, urls)
+            await _configure(plan, urls, site)
             return urls
 
     for name, url in wait_for(up()).items():
@@ -91,20 +96,20 @@ def up_command(network: NetworkArgument, fresh: FreshOption = False, runs: RunsO
 
 
 @app.command(name="apply", short_help="Give a running network what has changed in its file.")
-def apply_command(network: NetworkArgument, runs: RunsOption = RUNS) -> None:
+def apply_command(network: NetworkArgument, runs: RunsOption = RUNS, tokens: TokensOption = None) -> None:
     """Give a running network what has changed in its file."""
     plan = load_plan(network)
-    site = Site(plan.document, runs / plan.document.name)
+    site = site_of(plan.document, runs, tokens)
 
     async def apply() -> None:
-        await _configure(plan, await site.urls())
+        await _configure(plan, await site.urls(), site)
 
     wait_for(apply())
     out.print("the agents have what the file says")
 
 
-async def _configure(plan: NetworkPlan, urls: dict[str, str]) -> None:
-    async with Coordinator(plan, urls) as coordinator:
+async def _configure(plan: NetworkPlan, urls: dict[str, str], site: Site) -> None:
+    async with Coordinator(plan, urls, tokens=site.tokens) as coordinator:
         await coordinator.configure()
         if not coordinator.was_exact:
             note(INEXACT)
@@ -117,15 +122,16 @@ def stream_command(
         float | None, typer.Option(min=1e-6, help="Observations a second for each agent, instead of the file's.")
     ] = None,
     runs: RunsOption = RUNS,
+    tokens: TokensOption = None,
 ) -> None:
     """Post a network's data to its running agents, and end the streams."""
     plan = load_plan(network)
     _remark(plan)
-    site = Site(plan.document, runs / plan.document.name)
+    site = site_of(plan.document, runs, tokens)
 
     async def stream() -> StreamProgress:
         progress = StreamProgress()
-        async with Coordinator(plan, await site.urls()) as coordinator:
+        async with Coordinator(plan, await site.urls(), tokens=site.tokens) as coordinator:
             await coordinator.check()
             await coordinator.configure()
             if not coordinator.was_exact:
@@ -151,11 +157,12 @@ def status_command(
     network: NetworkArgument,
     once: Annotated[bool, typer.Option("--once", help="Show it once, and do not stay.")] = False,
     runs: RunsOption = RUNS,
+    tokens: TokensOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how a network's agents are, until you press Ctrl-C."""
     plan = load_plan(network)
-    site = Site(plan.document, runs / plan.document.name)
+    site = site_of(plan.document, runs, tokens)
     if as_json:
         picture = wait_for(site.picture(plan))
         rows = zip(picture.names, picture.statuses, picture.scores, picture.consensus_errors, strict=True)
@@ -200,7 +207,7 @@ def down_command(
 ) -> None:
     """End a network's local agents; what they know stays."""
     document = read_network(network)
-    cluster = Site(document, runs / document.name).cluster
+    cluster = site_of(document, runs).cluster
     ended = wait_for(cluster.down_all())
     if fresh:
         cluster.forget()

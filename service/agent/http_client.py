@@ -6,6 +6,7 @@ It is all that pulls need; docs/decisions/0006 says why it is not a general clie
 import asyncio
 import ssl
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -168,7 +169,9 @@ class _Connection(asyncio.Protocol):
 class HttpClient:
     """Connections to all peers, kept and used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: Callable[[], str | None] = lambda: None) -> None:
+        """token: gives what is sent to peers, so that they let this agent in."""
+        self._token = token
         self._idle: dict[_Origin, list[_Connection]] = defaultdict(list)
         self._origins: dict[str, _Origin] = {}
         self._secure: ssl.SSLContext | None = None
@@ -179,6 +182,9 @@ class HttpClient:
         origin = self._origins.get(url)
         if origin is None:
             origin = self._origins[url] = _Origin.of(url)
+        token = self._token()
+        if token is not None:
+            headers = {**headers, "Authorization": f"Bearer {token}"}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         request = f"GET {origin.path}{target} HTTP/1.1\r\nHost: {origin.host_header}\r\n{lines}\r\n".encode("latin-1")
         connection = self._kept(origin)

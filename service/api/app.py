@@ -1,7 +1,7 @@
-"""The application: two bare routes in front, FastAPI behind, and problems for everything that goes wrong."""
+"""The application: who may do it, two bare routes, FastAPI behind, and problems for everything that goes wrong."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -10,17 +10,20 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Route
 
 from service.agent.agent import Agent
+from service.api.access import Access
 from service.api.bodies import BodyReader, ClientGoneError
 from service.api.docs_page import HEADERS, docs_page
-from service.api.messages import Message, Receive, Scope, Send
+from service.api.messages import Message, Receive, Scope, Send, header
 from service.api.observations import ObservationsEndpoint
 from service.api.openapi import describe
 from service.api.parameters import ParametersEndpoint
 from service.api.problems import ProblemError, document_of, headers_of, send_problem
-from service.api.routes import make_router
+from service.api.routes import add_routes
 from service.errors import DelboError
+from service.wire.roles import ENDPOINTS
 
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -33,7 +36,8 @@ log = logging.getLogger(__name__)
 class Application:
     """One agent's ASGI application."""
 
-    def __init__(self, agent: Agent, body_limit: int) -> None:
+    def __init__(self, agent: Agent, access: Access, body_limit: int) -> None:
+        self._access = access
         bodies = BodyReader(body_limit)
         self._bare: dict[tuple[str, str], Endpoint] = {
             ("GET", "/v1/parameters"): ParametersEndpoint(agent),
@@ -41,6 +45,7 @@ class Application:
         }
         self._bare_paths = {path: method for method, path in self._bare}
         self._behind = _fastapi(agent, bodies)
+        _check_all_known(self._behind.routes)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,20 +64,26 @@ class Application:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._bare.get((scope["method"], scope["path"]))
+        complete = scope["method"] == "GET"
+        try:
+            self._check(scope)
+        except ProblemError as fault:
+            await send_problem(send, fault, close=not complete)
+            return
         if endpoint is None:
             method = self._bare_paths.get(scope["path"])
             if method is not None:
-                fault = ProblemError("method-not-allowed", f"it should be {method}")
-                await send_problem(send, fault, more=[(b"allow", method.encode())])
+                other = ProblemError("method-not-allowed", f"it should be {method}")
+                await send_problem(send, other, more=[(b"allow", method.encode())])
                 return
             await self._behind(scope, receive, send)
             return
-        complete = scope["method"] == "GET"
 
         async def receive_and_see() -> Message:
             nonlocal complete
             message = await receive()
             complete = not message.get("more_body", False)
+            self._check(scope)  # a stream may go on for hours, and its token be taken back meanwhile
             return message
 
         try:
@@ -84,6 +95,23 @@ class Application:
         except Exception as fault:
             log.exception("%s %s failed", scope["method"], scope["path"])
             await send_problem(send, fault, close=True)
+
+    def _check(self, scope: Scope) -> None:
+        method = _as_get(scope["method"])
+        self._access.check(ENDPOINTS.get((method, scope["path"])), header(scope, b"authorization"))
+
+
+def _as_get(method: str) -> str:
+    """HEAD, where there is such, is for whom GET is."""
+    return "GET" if method == "HEAD" else method
+
+
+def _check_all_known(routes: Iterable[BaseRoute]) -> None:
+    """Nothing may be open to everybody for having been forgotten."""
+    for route in routes:
+        asked = {(_as_get(method), route.path) for method in route.methods or ()} if isinstance(route, Route) else set()
+        if not asked or not asked <= set(ENDPOINTS):
+            raise RuntimeError(f"{route} has no role in service.wire.roles")
 
 
 def _leaves_body_unread(fault: Exception) -> bool:
@@ -98,7 +126,7 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
         docs_url=None,  # its page loads scripts from another server, and an agent may have no way there
         redoc_url=None,
     )
-    app.include_router(make_router(agent, bodies))
+    add_routes(app.router, agent, bodies)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
 
     @app.get("/docs", include_in_schema=False)

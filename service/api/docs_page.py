@@ -36,7 +36,8 @@ def docs_page(document: dict[str, Any]) -> str:
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    text = f"<h2><b>{method.upper()}</b> <code>{escape(path)}</code></h2><p>{escape(operation.get('summary', ''))}</p>"
+    said = ". ".join(operation[part].rstrip(".") for part in ("summary", "description") if part in operation)
+    text = f"<h2><b>{method.upper()}</b> <code>{escape(path)}</code></h2><p>{escape(said)}</p>"
     rows = "".join(
         f"<tr><td><code>?{escape(one['name'])}</code></td><td>{escape(one.get('description', ''))}</td></tr>"
         for one in operation.get("parameters", [])

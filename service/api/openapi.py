@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from service.wire.configuration import LONGEST_WAIT_S
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
 from service.wire.problems import PROBLEM_TYPE
+from service.wire.roles import ENDPOINTS, Role
 
 _PROBLEM = {"description": "A problem", "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 _OBJECT = {"type": "object"}
@@ -38,12 +39,22 @@ def describe(app: FastAPI) -> dict[str, Any]:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = document.setdefault("components", {}).setdefault("schemas", {})
         components |= {**_schemas, "Problem": _PROBLEM_SCHEMA}
-        for operation in (one for methods in document["paths"].values() for one in methods.values()):
-            operation["responses"].pop("422", None)  # FastAPI's own answer; here it is a problem like any other
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["paths"]["/v1/parameters"] = {"get": _PARAMETERS}
         document["paths"]["/v1/observations"] = {"post": _OBSERVATIONS}
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                operation["responses"].pop("422", None)  # FastAPI's own answer; here it is a problem like any other
+                operation |= _who_may(ENDPOINTS[method.upper(), path])
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _who_may(role: Role | None) -> dict[str, Any]:
+    """What an operation's entry says of the role that it takes."""
+    if role is None:
+        return {"tags": ["probes"], "security": []}
+    return {"tags": [role], "security": [{"token": []}], "description": f"With a token of the role {role}."}
 
 
 def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
@@ -66,8 +77,7 @@ _PROBLEM_SCHEMA = {
     },
 }
 
-_PARAMETERS = {
-    "tags": ["peer"],
+_PARAMETERS: dict[str, Any] = {
     "summary": "A committed round's parameters, for peers",
     "parameters": [
         _query("epoch", _NATURAL, "The epoch; without it, the one in force."),
@@ -92,8 +102,7 @@ _BODY = {
     },
     "additionalProperties": False,
 }
-_OBSERVATIONS = {
-    "tags": ["ingest"],
+_OBSERVATIONS: dict[str, Any] = {
     "summary": "Observations: one, columns, lines, or msgpack arrays",
     "parameters": [
         _query("client", {"type": "string", "minLength": 1, "maxLength": 64}, "Who sends; goes with sequence."),

@@ -10,24 +10,29 @@ import asyncio
 import logging
 import re
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from service.api.access import Access
 from service.api.messages import Headers
 from service.api.parameters import ParametersEndpoint
 from service.api.problems import ProblemError, document_of, headers_of
 from service.errors import DelboError
+from service.wire.roles import ENDPOINTS
 
 log = logging.getLogger(__name__)
 
-_BEGINNING = b"GET /v1/parameters"
+_PATH = "/v1/parameters"
+_ROLE = ENDPOINTS["GET", _PATH]
+_BEGINNING = b"GET " + _PATH.encode()
 _END = b"\r\n\r\n"
 _CLEAN = re.compile(rb"(?:[ -~]+\r\n)+\r\n")  # one whole head, of nothing but printable characters
-_PLAIN = (b"host", b"accept", b"if-none-match", b"user-agent")  # headers that need no more than this
+_PLAIN = (b"host", b"accept", b"user-agent")  # headers that need no more than this
+_READ = {b"if-none-match": "known", b"authorization": "authorization"}  # and those that are read, each at most once
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
@@ -37,12 +42,13 @@ class PeerProtocol(asyncio.Protocol):
     def __init__(
         self,
         parameters: ParametersEndpoint,
+        access: Access,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self._parameters = parameters
+        self._parameters, self._access = parameters, access
         self._arguments: dict[str, Any] = {
             "config": config,
             "server_state": server_state,
@@ -81,8 +87,9 @@ class PeerProtocol(asyncio.Protocol):
             return
         self._served += 1
         self._state.total_requests += 1
-        query, known = request
+        query, known, authorization = request
         try:
+            self._access.check(_ROLE, authorization)
             answer = self._parameters.answer_at_once(query, known)
         except (ProblemError, DelboError) as fault:
             self._write(*_problem(fault))
@@ -156,8 +163,16 @@ class PeerProtocol(asyncio.Protocol):
         self._timer = self._loop.call_later(self._idle_s, self._close_if_idle)
 
 
-def _plain_request(data: bytes) -> tuple[bytes, str | None] | None:
-    """Query and If-None-Match of a whole, plain request for parameters; None for anything else."""
+class _Request(NamedTuple):
+    """What a plain request for parameters says."""
+
+    query: bytes
+    known: str | None
+    authorization: str | None
+
+
+def _plain_request(data: bytes) -> _Request | None:
+    """A whole, plain request for parameters; None for anything else."""
     if not (data.startswith(_BEGINNING) and _CLEAN.fullmatch(data)):
         return None
     first, *lines = data[: -len(_END)].split(b"\r\n")
@@ -165,16 +180,19 @@ def _plain_request(data: bytes) -> tuple[bytes, str | None] | None:
     if len(words) != 3 or words[2] != b"HTTP/1.1" or b"#" in words[1]:
         return None
     path, _, query = words[1].partition(b"?")
-    known = None
+    read: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(b":")
-        if not colon or name.lower() not in _PLAIN:
+        key = _READ.get(name.lower())
+        if not colon or (key is None and name.lower() not in _PLAIN):
             return None
-        if name.lower() == b"if-none-match":
-            if known is not None or value.endswith(b" "):
+        if key is not None:
+            if key in read or value.endswith(b" "):
                 return None
-            known = value.strip().decode("latin-1")
-    return (query, known) if path == b"/v1/parameters" else None
+            read[key] = value.strip().decode("latin-1")
+    if path != _PATH.encode():
+        return None
+    return _Request(query, read.get("known"), read.get("authorization"))
 
 
 def _problem(fault: Exception) -> tuple[int, Headers, bytes]:

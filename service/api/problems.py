@@ -9,7 +9,7 @@ import msgspec
 
 from service import errors
 from service.api.messages import Headers, Send, send_response
-from service.wire.problems import PROBLEM_TYPE, ROUND_GONE, ROUND_UNKNOWN, problem_type
+from service.wire.problems import PROBLEM_TYPE, ROUND_GONE, ROUND_UNKNOWN, TOKEN_NEEDED, WRONG_ROLE, problem_type
 
 
 class Kind(NamedTuple):
@@ -57,6 +57,8 @@ _OF_REQUESTS = (
     Kind("invalid-encoding", 400, "The body is not compressed as its header says"),
     Kind("invalid-query", 400, "A query parameter is wrong"),
     Kind("incomplete-body", 400, "The body ended before its time"),
+    Kind(TOKEN_NEEDED, 401, "A token is needed"),
+    Kind(WRONG_ROLE, 403, "The token is for something else"),
     Kind("not-found", 404, "There is nothing here"),
     Kind("method-not-allowed", 405, "This method is not for this address"),
     Kind("slow-body", 408, "The body took too long to arrive"),
@@ -105,6 +107,8 @@ def headers_of(kind: Kind) -> list[tuple[bytes, bytes]]:
     headers = [(b"content-type", PROBLEM_TYPE.encode())]
     if kind.retry_after_s is not None:
         headers.append((b"retry-after", str(kind.retry_after_s).encode()))
+    if kind.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="delbo"'))
     return headers
 
 

@@ -20,37 +20,35 @@ ClientQuery = Annotated[str, Query(min_length=1, max_length=64, description="Who
 LimitQuery = Annotated[int, Query(ge=1, le=_HISTORY_AT_ONCE, description="At most so many rounds, the newest.")]
 
 
-def make_router(agent: Agent, bodies: BodyReader) -> APIRouter:
-    """All routes of one agent but the two that are bare ASGI."""
-    router = APIRouter()
+def add_routes(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
+    """All routes of one agent but the two that are bare ASGI; `service.wire.roles` says who may ask for which."""
     _add_control(router, agent, bodies)
     _add_documents(router, agent)
     _add_reading(router, agent)
     _add_probes(router, agent)
-    return router
 
 
 def _add_control(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
 
-    @router.put("/v1/model", tags=["control"], summary="Load the model", **takes(ModelDocument))
+    @router.put("/v1/model", summary="Load the model", **takes(ModelDocument))
     async def put_model(request: Request) -> Response:
         document = await asyncio.to_thread(ModelDocument.parse, await read_document(request, bodies))
         await agent.put_model(document)
         return write_document(request, {"revision": document.revision, "model_id": document.spec.model_id})
 
-    @router.put("/v1/neighbors", tags=["control"], summary="Begin a new epoch", **takes(NeighborsDocument))
+    @router.put("/v1/neighbors", summary="Begin a new epoch", **takes(NeighborsDocument))
     async def put_neighbors(request: Request) -> Response:
         document = NeighborsDocument.parse(await read_document(request, bodies))
         await agent.put_neighbors(document)
         return write_document(request, {"epoch": document.epoch})
 
-    @router.put("/v1/schedule", tags=["control"], summary="Say when rounds run", **takes(ScheduleDocument))
+    @router.put("/v1/schedule", summary="Say when rounds run", **takes(ScheduleDocument))
     async def put_schedule(request: Request) -> Response:
         document = ScheduleDocument.parse(await read_document(request, bodies))
         await agent.put_schedule(document)
         return write_document(request, {"revision": document.revision})
 
-    @router.post("/v1/rounds", tags=["control"], summary="Run rounds of a paused agent now", **takes(RoundsRequest))
+    @router.post("/v1/rounds", summary="Run rounds of a paused agent now", **takes(RoundsRequest))
     async def post_rounds(request: Request) -> Response:
         wanted = RoundsRequest.parse(await read_document(request, bodies))
         summaries = await agent.rounds.step(wanted.rounds, wanted.wait_s)
@@ -58,26 +56,26 @@ def _add_control(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
 
 
 def _add_documents(router: APIRouter, agent: Agent) -> None:
-    @router.get("/v1/model", tags=["read"], summary="The model in force", **answers())
+    @router.get("/v1/model", summary="The model in force", **answers())
     async def get_model(request: Request) -> Response:
         document = agent.model.document
         return await asyncio.to_thread(lambda: write_document(request, document.model_dump()))  # it may be large
 
-    @router.get("/v1/neighbors", tags=["read"], summary="The neighbors document in force", **answers())
+    @router.get("/v1/neighbors", summary="The neighbors document in force", **answers())
     async def get_neighbors(request: Request) -> Response:
         return write_document(request, agent.configuration.neighbors.model_dump())
 
-    @router.get("/v1/schedule", tags=["read"], summary="The schedule in force", **answers())
+    @router.get("/v1/schedule", summary="The schedule in force", **answers())
     async def get_schedule(request: Request) -> Response:
         return write_document(request, agent.configuration.schedule.model_dump())
 
-    @router.get("/v1/streams", tags=["ingest"], summary="How far a client's stream is", **answers())
+    @router.get("/v1/streams", summary="How far a client's stream is", **answers())
     async def get_stream(request: Request, client: ClientQuery) -> Response:
         return write_document(request, await asyncio.to_thread(agent.inbox.log.position, client))
 
 
 def _add_reading(router: APIRouter, agent: Agent) -> None:
-    @router.get("/v1/belief", tags=["read"], summary="The belief", **answers())
+    @router.get("/v1/belief", summary="The belief", **answers())
     async def get_belief(request: Request, full: FullQuery = False) -> Response:
         snapshot = agent.snapshot
 
@@ -86,11 +84,11 @@ def _add_reading(router: APIRouter, agent: Agent) -> None:
 
         return await asyncio.to_thread(answer)
 
-    @router.get("/v1/status", tags=["read"], summary="How the agent is", **answers())
+    @router.get("/v1/status", summary="How the agent is", **answers())
     async def get_status(request: Request) -> Response:
         return write_document(request, status(agent))
 
-    @router.get("/v1/history", tags=["read"], summary="The last rounds", **answers())
+    @router.get("/v1/history", summary="The last rounds", **answers())
     async def get_history(request: Request, limit: LimitQuery = 100) -> Response:
         rounds = await asyncio.to_thread(agent.store.history, limit)
         return write_document(request, History(tuple(rounds)))
@@ -98,12 +96,12 @@ def _add_reading(router: APIRouter, agent: Agent) -> None:
 
 def _add_probes(router: APIRouter, agent: Agent) -> None:
     @router.get("/livez", include_in_schema=False)
-    @router.get("/v1/livez", tags=["probes"], summary="Whether the process answers")
+    @router.get("/v1/livez", summary="Whether the process answers")
     async def get_livez() -> dict[str, Any]:
         return {"alive": True}
 
     @router.get("/readyz", include_in_schema=False)
-    @router.get("/v1/readyz", tags=["probes"], summary="Whether the agent can do its work")
+    @router.get("/v1/readyz", summary="Whether the agent can do its work")
     async def get_readyz(request: Request) -> Response:
         faults = agent.faults()
         return write_document(request, Readiness(not faults, faults), 503 if faults else 200)

@@ -9,6 +9,9 @@ _PREFIX: Final = "urn:delbo:problem:"
 
 ROUND_UNKNOWN: Final = "round-unknown"
 ROUND_GONE: Final = "round-gone"
+TOKEN_NEEDED: Final = "token-needed"  # noqa: S105 - the name of a problem
+WRONG_ROLE: Final = "wrong-role"
+NOT_LET_IN: Final = (TOKEN_NEEDED, WRONG_ROLE)
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -16,12 +16,13 @@ LINES = "application/x-ndjson"
 class LineStream:
     """`POST /v1/observations` of lines in chunks; `acknowledged`: it accepts lines as the answer."""
 
-    def __init__(self, agent: AgentProcess, acknowledged: bool = False, **mark: Any) -> None:
+    def __init__(self, agent: AgentProcess, acknowledged: bool = False, token: str = "", **mark: Any) -> None:
         self._socket = socket.create_connection(("127.0.0.1", agent.port), PATIENCE_S)
         self._answer = http.client.HTTPResponse(self._socket)
-        accept = f"accept: {LINES}\r\n" if acknowledged else ""
+        more = f"accept: {LINES}\r\n" if acknowledged else ""
+        more += f"authorization: Bearer {token}\r\n" if token else ""
         self._socket.sendall(
-            f"POST /v1/observations?{urlencode(mark)} HTTP/1.1\r\nhost: agent\r\ncontent-type: {LINES}\r\n{accept}"
+            f"POST /v1/observations?{urlencode(mark)} HTTP/1.1\r\nhost: agent\r\ncontent-type: {LINES}\r\n{more}"
             "transfer-encoding: chunked\r\n\r\n".encode()
         )
 

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from client.tokens import make_tokens
 from service import errors
-from tests.processes import PATIENCE_S, ROOT, AgentProcess, agent_factory, until
+from tests.processes import PATIENCE_S, ROOT, AgentProcess, Agents, agent_factory, until
 from tests.test_documentation import blocks
 
 PAGE = ROOT / "docs" / "client.md"
@@ -66,10 +67,10 @@ def command(kind: str, *arguments: object) -> list[str]:
     return [program, example, *map(str, arguments)]
 
 
-def start(kind: str, *arguments: object) -> subprocess.Popen[str]:
+def start(kind: str, *arguments: object, **more: str) -> subprocess.Popen[str]:
     """As a user starts it; but with the code that is tested, and without a proxy."""
     variables = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    variables["PYTHONPATH"] = str(ROOT)
+    variables |= {"PYTHONPATH": str(ROOT), **more}
     pipe = subprocess.PIPE
     return subprocess.Popen(command(kind, *arguments), env=variables, stdout=pipe, stderr=pipe, text=True)
 
@@ -135,6 +136,23 @@ def test_an_example_tells_what_the_agent_says_against_it(agent: AgentProcess, ki
     assert collected(agent) == before + (kind == "sh")  # of lines, those before the fault are stored
 
 
+def test_examples_send_the_token_of_a_folder(agents: Agents, tmp_path: Path) -> None:
+    folder = tmp_path / "tokens"
+    folder.mkdir()
+    (folder / "ingest").write_text("# of the robots\n\nthe-token-of-the-robots\nan-older-token-of-theirs\n")
+    (folder / "control").write_text("the-token-of-an-operator\n")
+    agent = agents("a1", "--tokens", folder)
+    agent.http.headers["authorization"] = "Bearer the-token-of-an-operator"
+    agent.put("model", {"revision": 1, "model": MODEL})
+    for process in [start(kind, agent.url, DELBO_TOKENS=str(folder)) for kind in KINDS]:
+        code, printed, told = finish(process)
+        assert code == 0, told
+        assert str(OWN_POINTS) in printed
+    code, _, told = finish(start("js", agent.url))
+    assert code == 1
+    assert "token of the role ingest" in told
+
+
 def wait_until_told(process: subprocess.Popen[str], text: str) -> str:
     """Read what it tells until that is there."""
     assert process.stderr is not None
@@ -176,17 +194,18 @@ def test_examples_survive_an_agent_that_is_away_full_killed_and_started_again(ag
 
 @pytest.mark.asyncio
 async def test_the_snippets_of_the_page_work_one_after_the_other(
-    agent: AgentProcess, capsys: pytest.CaptureFixture[str]
+    agent: AgentProcess, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """In a running event loop, as in a notebook; with a revision that is still free."""
+    """In a running event loop, as in a notebook; with a revision that is still free, and a folder of tokens."""
     before = collected(agent)
+    make_tokens(tmp_path)
     namespace: dict[str, Any] = {}
     for snippet in blocks(PAGE, "python"):
+        here = snippet.replace("http://127.0.0.1:8001", agent.url).replace(
+            'Path("secrets")', f"Path({str(tmp_path)!r})"
+        )
         code = compile(
-            snippet.replace("http://127.0.0.1:8001", agent.url).replace('"revision": 1', '"revision": 1000'),
-            str(PAGE),
-            "exec",
-            flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+            here.replace('"revision": 1', '"revision": 1000'), str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         )
         result = eval(code, namespace)
         if inspect.isawaitable(result):

@@ -1,0 +1,183 @@
+"""A network in containers: the compose file, and the network's file for its coordinator.
+
+`python -m client.containers` writes those of this project anew: docker-compose.yml and docker/network.yaml.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from client.demo import demo_network
+from client.network.document import parse_network
+from client.network.plan import make_plan
+from service.wire.roles import ROLES
+
+HEAD_BEGINS = "# Written by `delbo compose`"
+NETWORK_FILE = "network.yaml"
+COMPOSE_FILE = "docker-compose.yml"
+
+_PORT = 8001
+_SOURCE = Path(__file__).parent.parent
+_DOCKERFILE = Path("docker") / "Dockerfile"
+_AFTER_TOKENS = "depends_on: {tokens: {condition: service_completed_successfully}}"
+_AGENT_MEMORY, _COORDINATOR_MEMORY = "512m", "1g"
+
+
+@dataclass(frozen=True)
+class Containers:
+    """What there is to decide about a network in containers."""
+
+    folder: Path
+    agents: int = 4
+    topology: str = "ring"
+    seed: int = 0
+    name: str = "delbo"
+    image: str | None = None
+    secrets: Path | None = None
+    publish: int | None = None
+    network: Path = Path(NETWORK_FILE)
+
+    @property
+    def names(self) -> list[str]:
+        """The agents, which are services too."""
+        return [f"agent-{number}" for number in range(1, self.agents + 1)]
+
+    def network_document(self) -> dict[str, Any]:
+        """The demo's network, with agents that answer by the names of their services."""
+        agents = [{"name": name, "url": f"http://{name}:{_PORT}"} for name in self.names]
+        content = demo_network(self.name, agents, self.topology, self.seed)
+        make_plan(parse_network(content, NETWORK_FILE), self.folder, NETWORK_FILE)  # to see whether it can work
+        return content
+
+    def network_file(self) -> str:
+        """The network's file, to look at and to change."""
+        head = f"{HEAD_BEGINS}: the network that the coordinator of {COMPOSE_FILE} runs. See docs/network.md.\n"
+        return head + yaml.safe_dump(self.network_document(), sort_keys=False)
+
+    def compose_file(self) -> str:
+        """The compose file, with what needs saying beside it."""
+        agents = [self._agent(number, name) for number, name in enumerate(self.names)]
+        services = [part for part in (self._token_maker(), *agents, self._coordinator()) if part]
+        services[0] = f"services:\n{services[0]}"
+        return "\n".join([self._head(), self._shared(), *services, self._volumes(), self._networks()])
+
+    def _head(self) -> str:
+        published = (
+            f"127.0.0.1:{self.publish} and those after it are the agents, for this machine only."
+            if self.publish is not None
+            else "Nothing is open to the world outside: the agents have a network of their own."
+        )
+        return f"""{HEAD_BEGINS}, and yours to change: {self.agents} agents on a {self.topology}, and a
+# coordinator that streams what simulated robots see to them. docs/deploy.md tells more.
+#
+#   docker compose up         (or podman-compose up)
+#   docker compose down -v    end it, and forget what the agents know
+#
+# {published}
+name: {self.name}
+"""
+
+    def _shared(self) -> str:
+        return f"""x-delbo: &delbo
+  image: {self.image or f"delbo:{version('delbo')}"}
+{self._build()}  read_only: true
+  tmpfs: [/tmp]
+  cap_drop: [ALL]
+  security_opt: ["no-new-privileges:true"]
+  pids_limit: 200
+  mem_limit: {_AGENT_MEMORY}
+  networks: [inside]
+
+x-agent: &agent
+  <<: *delbo
+  command: [agent]
+  restart: unless-stopped # so the order in which they start does not matter
+{self._after_tokens("  ")}{self._agent_networks()}"""
+
+    def _after_tokens(self, indent: str) -> str:
+        """Spares a restart or two where it is heeded; nothing hangs on it."""
+        return "" if self.secrets is not None else f"{indent}{_AFTER_TOKENS}\n"
+
+    def _build(self) -> str:
+        if self.image is not None or not (_SOURCE / _DOCKERFILE).is_file():
+            return ""
+        context = os.path.relpath(_SOURCE, self.folder.resolve())
+        return f"  build:\n    context: {_quoted(context)}\n    dockerfile: {_DOCKERFILE.as_posix()}\n"
+
+    def _agent_networks(self) -> str:
+        return "" if self.publish is None else "  networks: [inside, outside]\n"
+
+    def _token_maker(self) -> str:
+        if self.secrets is not None:
+            return ""
+        return """  # Makes tokens, once; everybody else finds them as files. Who asks an agent for anything needs one.
+  tokens:
+    <<: *delbo
+    command: [tokens, /run/secrets]
+    restart: on-failure
+    healthcheck: {disable: true}
+    volumes: ["tokens:/run/secrets"]
+"""
+
+    def _agent(self, number: int, name: str) -> str:
+        port = "" if self.publish is None else f'    ports: ["127.0.0.1:{self.publish + number}:{_PORT}"]\n'
+        return f"""  {name}:
+    <<: *agent
+    environment: {{DELBO_NAME: {name}, DELBO_TOKENS: /run/secrets}}
+{port}{self._mounts(f"{name}:/data")}"""
+
+    def _coordinator(self) -> str:
+        network = self.network if self.network.is_absolute() else Path(self.network)
+        return f"""  # Configures the agents, streams, measures every agent's map, and ends; they go on without it.
+  coordinator:
+    <<: *delbo
+    command: [run, /etc/delbo/{NETWORK_FILE}, --keep]
+    restart: on-failure
+    mem_limit: {_COORDINATOR_MEMORY}
+    healthcheck: {{disable: true}}
+{self._after_tokens("    ")}    environment: {{DELBO_TOKENS: /run/secrets}}
+{self._mounts(f"./{network.as_posix()}:/etc/delbo/{NETWORK_FILE}:ro")}"""
+
+    def _mounts(self, *mounts: str) -> str:
+        """Volumes, and the tokens: in one of them, or as secrets."""
+        every = mounts if self.secrets is not None else (*mounts, "tokens:/run/secrets:ro")
+        lines = "    volumes: [" + ", ".join(f'"{mount}"' for mount in every) + "]\n"
+        return lines + ("" if self.secrets is None else f"    secrets: [{', '.join(ROLES)}]\n")
+
+    def _volumes(self) -> str:
+        names = [*(["tokens"] if self.secrets is None else []), *self.names]
+        text = "volumes:\n" + "".join(f"  {name}:\n" for name in names)
+        if self.secrets is None:
+            return text
+        where = os.path.relpath(self.secrets.resolve(), self.folder.resolve())
+        files = "".join(f"  {role}: {{file: {_quoted(f'./{where}/{role}')}}}\n" for role in ROLES)
+        return f"{text}\nsecrets: # made by `delbo tokens`\n{files}"
+
+    def _networks(self) -> str:
+        inside = "networks:\n  inside:\n    internal: true # no way out, and none in\n"
+        return inside if self.publish is None else f"{inside}  outside:\n"
+
+
+def _quoted(text: str) -> str:
+    """As YAML takes it, whatever is in it."""
+    return yaml.safe_dump(text, default_style='"', width=10_000).strip()
+
+
+def write_containers(containers: Containers) -> list[Path]:
+    """Both files, in their folder."""
+    files = {containers.network: containers.network_file(), Path(COMPOSE_FILE): containers.compose_file()}
+    for path, text in files.items():
+        (containers.folder / path).write_text(text, encoding="utf-8")
+    return [containers.folder / path for path in files]
+
+
+OURS = Containers(_SOURCE, network=Path("docker") / NETWORK_FILE)
+"""The files of this project."""
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"wrote {path}\n" for path in write_containers(OURS)))
