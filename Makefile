@@ -10,10 +10,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults check format bench install install-dev browser lock clean
+.PHONY: help demo test test-faults test-containers check format bench install install-dev browser lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: install  ## four simulated agents learn one map of a building together; plots in runs/demo
 	$(BIN)/delbo demo --out $(DEMO)
@@ -24,11 +24,16 @@ test: install-dev browser  ## run the tests
 test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links; takes a quarter of an hour
 	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/network tests/client/test_shared_data.py
 
-check: install-dev  ## lint, formatting, types, layers
+test-containers: install-dev  ## build the image and run networks of containers (needs docker or podman)
+	$(BIN)/python -m pytest -m '' tests/containers
+
+check: install-dev  ## lint, formatting, types, layers, container files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml docker/*.yml
 
 format: install-dev  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
@@ -56,8 +61,8 @@ $(VENV)/bin/python:
 	  fi
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: requirements/run.txt pyproject.toml $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements/run.txt
+$(VENV)/.installed: requirements/build.txt requirements/run.txt pyproject.toml $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m service.inference
 	@touch $@
@@ -68,8 +73,10 @@ $(VENV)/.installed-dev: requirements/dev.txt $(VENV)/.installed
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --no-annotate --no-header
 lock:  ## resolve the dependencies anew (needs uv on the PATH)
-	$(COMPILE) pyproject.toml --group build --output-file requirements/run.txt
-	$(COMPILE) pyproject.toml --group dev --constraints requirements/run.txt --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml --output-file requirements/run.txt
+	$(COMPILE) --group build --constraints requirements/run.txt --output-file requirements/build.txt
+	$(COMPILE) pyproject.toml --group dev --constraints requirements/run.txt --constraints requirements/build.txt \
+	  --output-file requirements/dev.txt
 
 clean:  ## remove the environment, caches and runs
 	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
