@@ -36,7 +36,7 @@ def tokens_command(
     replace: Annotated[
         Step | None,
         typer.Option(
-            help="Replace tokens in three steps, each everywhere before the next: "
+            help="Replace tokens in three steps, each copied to all machines before the next: "
             "add a new one behind the old, use the new one, drop the old ones."
         ),
     ] = None,
@@ -52,7 +52,7 @@ def tokens_command(
         return
     change_tokens(folder, wanted, replace)
     done = {Step.add: "a new token is accepted", Step.use: "the new token is used", Step.drop: "the old ones are gone"}
-    out.print(f"{', '.join(wanted)}: {done[replace]} wherever these files are; agents take a second to see it")
+    out.print(f"{', '.join(wanted)}: {done[replace]} wherever these files are, a second later")
 
 
 @app.command(name="compose", short_help="Write the compose file of a network in containers.")
