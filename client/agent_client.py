@@ -38,6 +38,7 @@ from service.wire.observations import Observations, to_msgpack
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
 from service.wire.parameters import ParameterCodec, ParameterMessage
 from service.wire.roles import ENDPOINTS
+from service.wire.tokens import check_token
 
 Answer = TypeVar("Answer")
 
@@ -73,7 +74,7 @@ class AgentClient:
         except ValidationError:
             raise SettingError(f"{url!r} is no address of an agent; one is like http://127.0.0.1:8001") from None
         self.patience = patience or Patience()
-        self.timeout_s, self._tokens = timeout_s, tokens
+        self.timeout_s, self._tokens = timeout_s, check_token(tokens) if isinstance(tokens, str) else tokens
         # Agents are found by the addresses given, not by a proxy that the environment names. Certificates take a while
         # to load, and plain http has none.
         self._http = http or httpx2.AsyncClient(trust_env=False, verify=self.url.startswith("https:"))

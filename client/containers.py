@@ -6,6 +6,7 @@
 import os
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ from typing import Any
 import yaml
 
 from client.demo import demo_network
-from client.network.document import parse_network
-from client.network.plan import make_plan
+from service.errors import SettingError
 from service.wire.roles import ROLES
 
 HEAD_BEGINS = "# Written by `delbo compose`"
@@ -47,17 +47,20 @@ class Containers:
         """The agents, which are services too."""
         return [f"agent-{number}" for number in range(1, self.agents + 1)]
 
+    @cached_property
     def network_document(self) -> dict[str, Any]:
         """The demo's network, with agents that answer by the names of their services."""
         agents = [{"name": name, "url": f"http://{name}:{_PORT}"} for name in self.names]
-        content = demo_network(self.name, agents, self.topology, self.seed)
-        make_plan(parse_network(content, NETWORK_FILE), self.folder, NETWORK_FILE)  # to see whether it can work
-        return content
+        return demo_network(self.name, agents, self.topology, self.seed)
+
+    def check(self) -> None:
+        """Refuse what cannot work."""
+        _ = self.network_document  # which is planned as it is made
 
     def network_file(self) -> str:
         """The network's file, to look at and to change."""
         head = f"{HEAD_BEGINS}: the network that the coordinator of {COMPOSE_FILE} runs. See docs/network.md.\n"
-        return head + yaml.safe_dump(self.network_document(), sort_keys=False)
+        return head + yaml.safe_dump(self.network_document, sort_keys=False)
 
     def compose_file(self) -> str:
         """The compose file, with what needs saying beside it."""
@@ -79,12 +82,12 @@ class Containers:
 #   docker compose down -v    end it, and forget what the agents know
 #
 # {published}
-name: {self.name}
+name: {_quoted(self.name)}
 """
 
     def _shared(self) -> str:
         return f"""x-delbo: &delbo
-  image: {self.image or f"delbo:{version('delbo')}"}
+  image: {_quoted(self.image or f"delbo:{version('delbo')}")}
 {self._build()}  read_only: true
   tmpfs: [/tmp]
   cap_drop: [ALL]
@@ -107,7 +110,7 @@ x-agent: &agent
         if self.image is not None or not (_SOURCE / _DOCKERFILE).is_file():
             return ""
         context = os.path.relpath(_SOURCE, self.folder.resolve())
-        return f"  build:\n    context: {_quoted(context)}\n    dockerfile: {_DOCKERFILE.as_posix()}\n"
+        return f"  build:\n    context: {_path(context)}\n    dockerfile: {_DOCKERFILE.as_posix()}\n"
 
     def _agent_networks(self) -> str:
         return "" if self.publish is None else "  networks: [inside, outside]\n"
@@ -155,7 +158,7 @@ x-agent: &agent
         if self.secrets is None:
             return text
         where = os.path.relpath(self.secrets.resolve(), self.folder.resolve())
-        files = "".join(f"  {role}: {{file: {_quoted(f'./{where}/{role}')}}}\n" for role in ROLES)
+        files = "".join(f"  {role}: {{file: {_path(f'./{where}/{role}')}}}\n" for role in ROLES)
         return f"{text}\nsecrets: # made by `delbo tokens`\n{files}"
 
     def _networks(self) -> str:
@@ -168,11 +171,19 @@ def _quoted(text: str) -> str:
     return yaml.safe_dump(text, default_style='"', width=10_000).strip()
 
 
+def _path(text: str) -> str:
+    """A path, of which compose shall not take any part for a variable."""
+    return _quoted(text.replace("$", "$$"))
+
+
 def write_containers(containers: Containers) -> list[Path]:
     """Both files, in their folder."""
     files = {containers.network: containers.network_file(), Path(COMPOSE_FILE): containers.compose_file()}
     for path, text in files.items():
-        (containers.folder / path).write_text(text, encoding="utf-8")
+        try:
+            (containers.folder / path).write_text(text, encoding="utf-8")
+        except OSError as fault:
+            raise SettingError(f"{containers.folder / path}: cannot be written: {fault.strerror}") from None
     return [containers.folder / path for path in files]
 
 

@@ -1,6 +1,6 @@
 """Tokens on the client's side: which is sent, how a set is made, and how tokens are replaced."""
 
-import os
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from service.errors import SettingError
 from service.wire.roles import ROLES, Role
-from service.wire.tokens import TokenSet, new_token, read_tokens
+from service.wire.tokens import MOST_TOKENS, TokenSet, new_token, read_tokens
 
 Tokens = str | Callable[[Role], str | None]
 
@@ -41,24 +41,36 @@ def token_for(tokens: Tokens | None, role: Role | None) -> str | None:
 
 
 def make_tokens(folder: Path, roles: Sequence[Role] = ROLES) -> list[Path]:
-    """A token for each role that has no file yet; the files that were made."""
+    """A token for each role that has no file yet; the files that were made. Afterwards each role has a token."""
     try:
-        if not folder.exists():
-            folder.mkdir(parents=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The folder keeps others out. Its files may be read, as whoever reads them in a container is another user.
         closed = folder.stat().st_mode & 0o077 == 0
-        made = []
-        for role in roles:
-            try:
-                handle = os.open(folder / role, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644 if closed else 0o600)
-            except FileExistsError:
-                continue
-            with os.fdopen(handle, "w") as file:
-                file.write(f"{new_token()}\n")
-            made.append(folder / role)
     except OSError as fault:
-        raise SettingError(f"{fault.filename}: cannot be written: {fault.strerror}") from None
+        raise SettingError(f"{folder}: cannot be made a folder: {fault.strerror}") from None
+    made = [folder / role for role in roles if _make(folder / role, 0o644 if closed else 0o600)]
+    tokens = read_tokens(folder)
+    for role in roles:
+        if not tokens[role]:
+            raise SettingError(f"{folder / role}: is there, and holds no token: remove it, and one is made")
     return made
+
+
+def _make(path: Path, mode: int) -> bool:
+    """A file with a new token, if there is none; whole at once, whoever else makes it or reads it just then."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        draft.write_text(f"{new_token()}\n")
+        draft.chmod(mode)  # whatever the user lets others see otherwise
+        path.hardlink_to(draft)  # unlike a rename it replaces nothing
+    except FileExistsError:
+        return False
+    except OSError as fault:
+        raise SettingError(f"{path}: cannot be written: {fault.strerror}") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+    return True
 
 
 class Step(StrEnum):
@@ -68,26 +80,45 @@ class Step(StrEnum):
     use = "use"
     drop = "drop"
 
-    def __call__(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
-        """The tokens after this step."""
-        if self is Step.add:
-            return (*tokens, new_token())
-        return (tokens[-1], *tokens[:-1]) if self is Step.use else tokens[:1]
+
+_NEXT = "# not yet in use:"
 
 
-def change_tokens(folder: Path, roles: Sequence[Role], step: Step) -> None:
-    """Do one step for each role that has tokens.
+def replace_tokens(folder: Path, roles: Sequence[Role] | None, step: Step) -> list[Role]:
+    """Do one step for each of these roles, or for all that have tokens; for none, if one of them cannot.
 
     Files are written over, not replaced: a container that has a file mounted goes on to see that very file.
     """
     before = read_tokens(folder)
-    for role in roles:
-        if not before[role]:
-            continue
-        content = "".join(f"{token}\n" for token in step(before[role])).encode()
+    done = [role for role in ROLES if before[role]] if roles is None else list(roles)
+    contents = {folder / role: _after(step, folder / role, before[role]) for role in done}
+    for path, content in contents.items():
         try:
-            with (folder / role).open("r+b") as file:
-                file.write(content)
+            with path.open("r+b") as file:
+                file.write(content.encode())
                 file.truncate()
         except OSError as fault:
-            raise SettingError(f"{folder / role}: cannot be written: {fault.strerror}") from None
+            raise SettingError(f"{path}: cannot be written: {fault.strerror}") from None
+    return done
+
+
+def _after(step: Step, path: Path, tokens: tuple[str, ...]) -> str:
+    """What a file holds after a step; each step has its turn, so that none is done twice by mistake."""
+    if not tokens:
+        raise SettingError(f"{path}: has no token to be replaced")
+    is_added = _NEXT in path.read_text(encoding="latin-1")
+    if step is Step.use:
+        if not is_added:
+            raise SettingError(f"{path}: there is no new token to be used: add one first")
+        return _lines(tokens[-1], *tokens[:-1])
+    if is_added:
+        raise SettingError(f"{path}: has a new token that is not in use yet: use it first")
+    if step is Step.drop:
+        return _lines(tokens[0])
+    if len(tokens) == MOST_TOKENS:
+        raise SettingError(f"{path}: has {MOST_TOKENS} tokens, as many as a role may have: drop the old ones first")
+    return _lines(*tokens, _NEXT, new_token())
+
+
+def _lines(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)

@@ -1,6 +1,8 @@
 """`delbo tokens` and `delbo compose`: what a network on several machines, or in containers, needs."""
 
 import re
+import shlex
+import stat
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +10,10 @@ from typing import Annotated
 import typer
 
 from client.commands.app import SeedOption, app, prepare
-from client.console import out, program
+from client.console import note, out, program
 from client.containers import COMPOSE_FILE, HEAD_BEGINS, NETWORK_FILE, Containers, write_containers
 from client.network.document import NAME_PATTERN
-from client.tokens import Step, change_tokens, make_tokens
+from client.tokens import Step, make_tokens, replace_tokens
 from service.errors import SettingError
 from service.wire.roles import ROLES, Role
 
@@ -45,14 +47,14 @@ def tokens_command(
 
     Files that are there already stay as they are. Give others only the files of what they may do.
     """
-    wanted: list[Role] = [role for role in ROLES if roles is None or role in roles]
+    wanted: list[Role] | None = None if roles is None else [role for role in ROLES if role in roles]
     if replace is None:
-        made = make_tokens(folder, wanted)
+        made = make_tokens(folder, wanted or ROLES)
         out.print(f"wrote {' '.join(map(str, made))}" if made else f"{folder} has them already", soft_wrap=True)
         return
-    change_tokens(folder, wanted, replace)
+    replaced = replace_tokens(folder, wanted, replace)
     done = {Step.add: "a new token is accepted", Step.use: "the new token is used", Step.drop: "the old ones are gone"}
-    out.print(f"{', '.join(wanted)}: {done[replace]} wherever these files are, a second later")
+    out.print(f"{', '.join(replaced)}: {done[replace]} wherever these files are, a second later")
 
 
 @app.command(name="compose", short_help="Write the compose file of a network in containers.")
@@ -81,18 +83,31 @@ def compose_command(
         raise SettingError(f"--out {out_dir}: the folder names the network: take small letters, digits and - _")
     if publish is not None and publish + agents - 1 > _LAST_PORT:
         raise SettingError(f"--publish {publish}: there are no {agents} ports from there on")
+    if image is not None and not image.strip():
+        raise SettingError("--image: an image has a name")
     _check_ours(out_dir)
     containers = Containers(out_dir, agents, topology, seed, name, image, secrets, publish)
-    containers.network_document()  # before anything is written
-    prepare(out_dir)
+    containers.check()  # before anything is written
     made = [] if secrets is None else make_tokens(secrets)
+    prepare(out_dir)
     files = [*write_containers(containers), *made]
     out.print("wrote " + " ".join(str(path) for path in files), soft_wrap=True)
-    out.print(f"Try next:  docker compose -f {out_dir / COMPOSE_FILE} up    (or podman-compose)", soft_wrap=True)
+    if secrets is not None:
+        _note_unreadable(secrets)
+    where = shlex.quote(str(out_dir / COMPOSE_FILE))
+    out.print(f"Try next:  docker compose -f {where} up    (or podman-compose)", soft_wrap=True)
+
+
+def _note_unreadable(secrets: Path) -> None:
+    """Containers run as a user of their own."""
+    closed = [str(secrets / role) for role in ROLES if not (secrets / role).stat().st_mode & stat.S_IROTH]
+    if closed:
+        files = " ".join(closed)
+        note(f"the user in the containers cannot read {files}: close the folder, and open its files (chmod 644)")
 
 
 def _check_ours(folder: Path) -> None:
     """Write over nothing that somebody else has written."""
     for path in (folder / COMPOSE_FILE, folder / NETWORK_FILE):
-        if path.exists() and not path.read_text(errors="replace").startswith(HEAD_BEGINS):
+        if path.exists() and not (path.is_file() and path.read_text(errors="replace").startswith(HEAD_BEGINS)):
             raise SettingError(f"--out {folder}: {path} is not from {program()} compose: take another folder")

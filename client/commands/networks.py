@@ -61,7 +61,7 @@ def run_command(
     if plan.test is None:
         note("no verification data: the scores are on the training rows")
     if keep and plan.document.local_names and not as_json:
-        where = f"{network}{_where(runs)}"
+        where = f"{network}{_where(runs, tokens)}"
         out.print(f"\nThe agents go on.  {program()} status {where}    {program()} down {where}", soft_wrap=True)
 
 
@@ -92,7 +92,9 @@ def up_command(
 
     for name, url in wait_for(up()).items():
         out.print(f"{name}  {url}", soft_wrap=True)
-    out.print(f"Try next:  {program()} stream {network}{_where(runs)}    and  status  and  down", soft_wrap=True)
+    out.print(
+        f"Try next:  {program()} stream {network}{_where(runs, tokens)}    and  status  and  down", soft_wrap=True
+    )
 
 
 @app.command(name="apply", short_help="Give a running network what has changed in its file.")
@@ -204,18 +206,20 @@ def down_command(
     network: NetworkArgument,
     fresh: Annotated[bool, typer.Option("--fresh", help="Also remove what they have stored.")] = False,
     runs: RunsOption = RUNS,
+    tokens: TokensOption = None,
 ) -> None:
     """End a network's local agents; what they know stays."""
     document = read_network(network)
-    cluster = site_of(document, runs).cluster
+    cluster = site_of(document, runs, tokens).cluster
     ended = wait_for(cluster.down_all())
     if fresh:
         cluster.forget()
     out.print(f"ended {', '.join(ended)}" if ended else "none was running")
 
 
-def _where(runs: Path) -> str:
-    return "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
+def _where(runs: Path, tokens: Path | None) -> str:
+    given = {"--runs": None if runs == RUNS else runs, "--tokens": tokens}
+    return "".join(f" {option} {shlex.quote(str(path))}" for option, path in given.items() if path is not None)
 
 
 def _remark(plan: NetworkPlan) -> None:

@@ -15,14 +15,24 @@ from service.wire.roles import ROLES, Role
 
 TokenSet = Mapping[Role, tuple[str, ...]]
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,510}={0,2}")  # what a bearer token may be, and not too short to be guessed
-_MOST = 100  # tokens of a role
+MOST_TOKENS = 100  # of a role
+
+_TOKEN = re.compile(r"(?=.{16,512}\Z)[A-Za-z0-9._~+/-]+=*")  # what a bearer token may be, and too long to be guessed
+_RULE = "a token has 16 to 512 letters, digits and any of ._~+/-, and may end with ="
 _LARGEST = 65_536  # bytes of a file
 
 
 def new_token() -> str:
     """A token that nobody can guess: 256 random bits."""
     return secrets.token_urlsafe(32)
+
+
+def check_token(text: str) -> str:
+    """A token as somebody has it from a file, without the line's end; what is none is refused, and not shown."""
+    token = text.strip()
+    if not _TOKEN.fullmatch(token):
+        raise SettingError(f"this is no token: {_RULE}")
+    return token
 
 
 def read_tokens(folder: Path) -> TokenSet:
@@ -49,8 +59,8 @@ def _read(path: Path) -> tuple[str, ...]:
         if not token or token.startswith("#"):
             continue
         if not _TOKEN.fullmatch(token):
-            raise SettingError(f"{path}, line {number}: a token has 16 to 512 letters, digits and any of ._~+/-=")
+            raise SettingError(f"{path}, line {number}: {_RULE}")
         tokens.append(token)
-    if len(tokens) > _MOST:
-        raise SettingError(f"{path}: has {len(tokens)} tokens, and a role has {_MOST} at most")
+    if len(tokens) > MOST_TOKENS:
+        raise SettingError(f"{path}: has {len(tokens)} tokens, and a role has {MOST_TOKENS} at most")
     return tuple(dict.fromkeys(tokens))
