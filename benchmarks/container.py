@@ -40,7 +40,7 @@ def run() -> list[Result]:
 
 def _contained(engine: Engine) -> float:
     name, port = f"delbo-bench-{token_hex(3)}", free_port()
-    options = ["--rm", "-d", *HARDENED, "--tmpfs", "/data", "-p", f"127.0.0.1:{port}:8001", "--name", name]
+    options = ["--rm", "-d", *HARDENED, "--volume", "/data", "-p", f"127.0.0.1:{port}:8001", "--name", name]
     began = time.perf_counter()
     engine("run", *options, IMAGE, "agent", "--name", "bench", "--insecure")
     try:
