@@ -43,7 +43,6 @@ class Application:
             ("GET", "/v1/parameters"): ParametersEndpoint(agent),
             ("POST", "/v1/observations"): ObservationsEndpoint(agent, bodies),
         }
-        self._bare_paths = {path: method for method, path in self._bare}
         self._behind = _fastapi(agent, bodies)
         _check_all_known(self._behind.routes)
         self._running = 0
@@ -63,21 +62,19 @@ class Application:
             self._running -= 1
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._bare.get((scope["method"], scope["path"]))
-        complete = scope["method"] == "GET"
         try:
             self._check(scope)
         except ProblemError as fault:
-            await send_problem(send, fault, close=not complete)
+            await send_problem(send, fault, close=scope["method"] != "GET")
             return
+        endpoint = self._bare.get((scope["method"], scope["path"]))
         if endpoint is None:
-            method = self._bare_paths.get(scope["path"])
-            if method is not None:
-                other = ProblemError("method-not-allowed", f"it should be {method}")
-                await send_problem(send, other, more=[(b"allow", method.encode())])
-                return
             await self._behind(scope, receive, send)
-            return
+        else:
+            await self._serve_bare(endpoint, scope, receive, send)
+
+    async def _serve_bare(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        complete = scope["method"] == "GET"
 
         async def receive_and_see() -> Message:
             nonlocal complete
@@ -139,10 +136,12 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
     async def on_invalid(request: Request, fault: Exception) -> Response:  # noqa: ARG001
         return _response(ProblemError("invalid-query", _first_fault(fault)))
 
-    async def on_http(request: Request, fault: Exception) -> Response:
-        slug = "method-not-allowed" if getattr(fault, "status_code", 404) == 405 else "not-found"
-        problem = ProblemError(slug, f"{request.method} {request.url.path}: see /docs for what there is")
-        return _response(problem, getattr(fault, "headers", None))  # which methods are allowed
+    async def on_http(request: Request, fault: Exception) -> Response:  # noqa: ARG001
+        path = request.url.path
+        allowed = ", ".join(sorted(method for method, known in ENDPOINTS if known == path))
+        slug = "method-not-allowed" if allowed else "not-found"
+        problem = ProblemError(slug, f"{request.method} {path}: see /docs for what there is")
+        return _response(problem, {"allow": allowed} if allowed else None)
 
     async def on_gone(request: Request, fault: Exception) -> Response:  # noqa: ARG001
         return _response(ProblemError("incomplete-body", "the connection was closed before the body was complete"))

@@ -54,7 +54,7 @@ def _who_may(role: Role | None) -> dict[str, Any]:
     """What an operation's entry says of the role that it takes."""
     if role is None:
         return {"tags": ["probes"], "security": []}
-    return {"tags": [role], "security": [{"token": []}], "description": f"With a token of the role {role}."}
+    return {"tags": [role], "security": [{"token": []}], "description": f"Role: {role}."}
 
 
 def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
