@@ -137,7 +137,7 @@ class Cluster:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    env={name: value for name, value in os.environ.items() if name != "DELBO_TOKENS"},
+                    env={key: value for key, value in os.environ.items() if key != "DELBO_TOKENS"},
                 )
         except OSError as fault:
             raise SettingError(f"{name} cannot be started: {fault.filename}: {fault.strerror}") from None

@@ -88,7 +88,7 @@ name: {_quoted(self.name)}
     def _shared(self) -> str:
         return f"""x-delbo: &delbo
   image: {_quoted(self.image or f"delbo:{version('delbo')}")}
-{self._build()}  read_only: true
+{self._no_pull()}  read_only: true
   tmpfs: [/tmp]
   cap_drop: [ALL]
   security_opt: ["no-new-privileges:true"]
@@ -107,10 +107,16 @@ x-agent: &agent
         return "" if self.secrets is not None else f"{indent}{_AFTER_TOKENS}\n"
 
     def _build(self) -> str:
+        """For one service: engines that build for all of them at once make the same image twice, and fail."""
         if self.image is not None or not (_SOURCE / _DOCKERFILE).is_file():
             return ""
         context = os.path.relpath(_SOURCE, self.folder.resolve())
-        return f"  build:\n    context: {_path(context)}\n    dockerfile: {_DOCKERFILE.as_posix()}\n"
+        build = f"    build: {{context: {_path(context)}, dockerfile: {_DOCKERFILE.as_posix()}}}\n"
+        return f"{build}    pull_policy: missing\n"
+
+    def _no_pull(self) -> str:
+        """For all the others: what is built here is nowhere else."""
+        return "  pull_policy: never\n" if self._build() else ""
 
     def _agent_networks(self) -> str:
         return "" if self.publish is None else "  networks: [inside, outside]\n"
@@ -118,24 +124,24 @@ x-agent: &agent
     def _token_maker(self) -> str:
         if self.secrets is not None:
             return ""
-        return """  # Makes tokens, once; everybody else finds them as files. Who asks an agent for anything needs one.
+        return f"""  # Makes tokens, once; everybody else finds them as files. Who asks an agent for anything needs one.
   tokens:
     <<: *delbo
-    command: [tokens, /run/secrets]
+{self._build()}    command: [tokens, /run/secrets]
     restart: on-failure
-    healthcheck: {disable: true}
+    healthcheck: {{disable: true}}
     volumes: ["tokens:/run/secrets"]
 """
 
     def _agent(self, number: int, name: str) -> str:
+        build = self._build() if self.secrets is not None and number == 0 else ""
         port = "" if self.publish is None else f'    ports: ["127.0.0.1:{self.publish + number}:{_PORT}"]\n'
         return f"""  {name}:
     <<: *agent
-    environment: {{DELBO_NAME: {name}, DELBO_TOKENS: /run/secrets}}
+{build}    environment: {{DELBO_NAME: {name}, DELBO_TOKENS: /run/secrets}}
 {port}{self._mounts(f"{name}:/data")}"""
 
     def _coordinator(self) -> str:
-        network = self.network if self.network.is_absolute() else Path(self.network)
         return f"""  # Configures the agents, streams, measures every agent's map, and ends; they go on without it.
   coordinator:
     <<: *delbo
@@ -144,7 +150,7 @@ x-agent: &agent
     mem_limit: {_COORDINATOR_MEMORY}
     healthcheck: {{disable: true}}
 {self._after_tokens("    ")}    environment: {{DELBO_TOKENS: /run/secrets}}
-{self._mounts(f"./{network.as_posix()}:/etc/delbo/{NETWORK_FILE}:ro")}"""
+{self._mounts(f"./{self.network.as_posix()}:/etc/delbo/{NETWORK_FILE}:ro")}"""
 
     def _mounts(self, *mounts: str) -> str:
         """Volumes, and the tokens: in one of them, or as secrets."""

@@ -74,6 +74,9 @@ class LiveView:
         self._live.update(Group(*parts), refresh=True)
 
 
+NOT_LET_IN = "asks for another token"
+
+
 def table_of(picture: Picture) -> RichTable:
     """One line per agent; headings in two lines, so that it fits 80 characters."""
     table = RichTable(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
@@ -82,7 +85,8 @@ def table_of(picture: Picture) -> RichTable:
         table.add_column(column, justify="right", vertical="bottom")
     table.add_column("state", no_wrap=True, overflow="ellipsis", vertical="bottom")
     for agent, (name, status) in enumerate(zip(picture.names, picture.statuses, strict=True)):
-        table.add_row(name, *_counted(status), *_measured(picture, agent), state_of(status))
+        state = NOT_LET_IN if name in picture.refusing else state_of(status)
+        table.add_row(name, *_counted(status), *_measured(picture, agent), state)
     return table
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -49,6 +49,7 @@ class Picture:
     consensus_errors: Sequence[float | None] = ()
     alone: Sequence[float | None] = ()  # the balanced accuracy that each would have without the others
     progress: StreamProgress | None = None
+    refusing: Collection[str] = ()  # who answered, and did not let us in
 
 
 @dataclass

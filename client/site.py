@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -93,8 +94,10 @@ class Site:
         """The network at this moment, as far as it answers."""
         urls = self._with_remote(await self.cluster.running())
         seen = await all_of(self._look(name, urls.get(name), plan) for name in plan.names)
-        statuses = [status for status, _ in seen]
-        believing = [(agent, belief) for agent, (_, belief) in enumerate(seen) if belief is not None]
+        refusing = {name: one.refused for name, one in zip(plan.names, seen, strict=True) if one.refused is not None}
+        if len(refusing) == len(seen):
+            raise next(iter(refusing.values()))
+        believing = [(agent, one.belief) for agent, one in enumerate(seen) if one.belief is not None]
         scores: list[dict[str, float] | None] = [None] * len(seen)
         errors: list[float | None] = [None] * len(seen)
         if believing:
@@ -103,32 +106,38 @@ class Site:
                 errors[agent] = error
             for agent, score in zip(numbers, await asyncio.to_thread(_scores, plan, beliefs), strict=False):
                 scores[agent] = score
-        return Picture(plan.names, statuses, scores, errors)
+        return Picture(plan.names, [one.status for one in seen], scores, errors, refusing=refusing)
 
-    async def _look(self, name: str, url: str | None, plan: NetworkPlan) -> tuple[Status | None, Belief | None]:
-        """An agent's status, and its belief if it is the one, has the network's model, and lets us see it."""
-        if url is None:
-            return None, None
+    async def _look(self, name: str, url: str | None, plan: NetworkPlan) -> "_Seen":
+        """What an agent shows of itself, as far as it answers and lets us see it."""
         status: Status | None = None
+        if url is None:
+            return _Seen()
         try:
             async with AgentClient(url, NO_PATIENCE, timeout_s=_ASK_S, tokens=self.tokens) as agent:
                 status = await agent.status()
                 if status.agent != name:
-                    return _with_fault(status, f"is {status.agent}, not {name}"), None
+                    return _Seen(_with_fault(status, f"is {status.agent}, not {name}"))
                 if status.model_id is None:
-                    return status, None
+                    return _Seen(status)
                 if status.model_id != plan.spec.model_id:
-                    return _with_fault(status, "holds another model"), None
+                    return _Seen(_with_fault(status, "holds another model"))
                 message = await agent.parameters(plan.codec)
         except AgentRefusedError as refused:
             if refused.slug not in NOT_LET_IN:
-                return None, None
-            if status is None:
-                raise
-            return status, None  # who may read need not be a peer
+                return _Seen()
+            return _Seen(status, refused=refused if status is None else None)  # who may read need not be a peer
         except DelboError:
-            return None, None
-        return status, plan.prior.plus(message.parts[0].evidence)
+            return _Seen()
+        return _Seen(status, plan.prior.plus(message.parts[0].evidence))
+
+
+class _Seen(NamedTuple):
+    """An agent's status; its belief, if it has the network's model; why it lets nobody in like us."""
+
+    status: Status | None = None
+    belief: Belief | None = None
+    refused: AgentRefusedError | None = None
 
 
 def _with_fault(status: Status, fault: str) -> Status:

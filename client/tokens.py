@@ -1,5 +1,6 @@
 """Tokens on the client's side: which is sent, how a set is made, and how tokens are replaced."""
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -49,10 +50,7 @@ def make_tokens(folder: Path, roles: Sequence[Role] = ROLES) -> list[Path]:
     except OSError as fault:
         raise SettingError(f"{folder}: cannot be made a folder: {fault.strerror}") from None
     made = [folder / role for role in roles if _make(folder / role, 0o644 if closed else 0o600)]
-    tokens = read_tokens(folder)
-    for role in roles:
-        if not tokens[role]:
-            raise SettingError(f"{folder / role}: is there, and holds no token: remove it, and one is made")
+    read_tokens(folder)  # files that were there may be anything
     return made
 
 
@@ -60,7 +58,8 @@ def _make(path: Path, mode: int) -> bool:
     """A file with a new token, if there is none; whole at once, whoever else makes it or reads it just then."""
     draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
-        draft.write_text(f"{new_token()}\n")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{new_token()}\n")
         draft.chmod(mode)  # whatever the user lets others see otherwise
         path.hardlink_to(draft)  # unlike a rename it replaces nothing
     except FileExistsError:
@@ -81,44 +80,43 @@ class Step(StrEnum):
     drop = "drop"
 
 
-_NEXT = "# not yet in use:"
+_NEXT, _OLD = "# not yet in use:", "# no longer in use:"
 
 
 def replace_tokens(folder: Path, roles: Sequence[Role] | None, step: Step) -> list[Role]:
     """Do one step for each of these roles, or for all that have tokens; for none, if one of them cannot.
 
-    Files are written over, not replaced: a container that has a file mounted goes on to see that very file.
+    It is the first token of a role that is replaced; others stay. Files are written over, not replaced: a container
+    that has a file mounted goes on to see that very file.
     """
     before = read_tokens(folder)
     done = [role for role in ROLES if before[role]] if roles is None else list(roles)
     contents = {folder / role: _after(step, folder / role, before[role]) for role in done}
-    for path, content in contents.items():
+    for path, lines in contents.items():
         try:
             with path.open("r+b") as file:
-                file.write(content.encode())
+                file.write("".join(f"{line}\n" for line in lines).encode("latin-1"))
                 file.truncate()
         except OSError as fault:
             raise SettingError(f"{path}: cannot be written: {fault.strerror}") from None
     return done
 
 
-def _after(step: Step, path: Path, tokens: tuple[str, ...]) -> str:
-    """What a file holds after a step; each step has its turn, so that none is done twice by mistake."""
+def _after(step: Step, path: Path, tokens: tuple[str, ...]) -> list[str]:
+    """A file's lines after a step; each step has its turn, so that none is done twice by mistake."""
     if not tokens:
         raise SettingError(f"{path}: has no token to be replaced")
-    is_added = _NEXT in path.read_text(encoding="latin-1")
-    if step is Step.use:
-        if not is_added:
-            raise SettingError(f"{path}: there is no new token to be used: add one first")
-        return _lines(tokens[-1], *tokens[:-1])
-    if is_added:
-        raise SettingError(f"{path}: has a new token that is not in use yet: use it first")
+    lines = [line.strip() for line in path.read_text(encoding="latin-1").splitlines()]
+    turn = Step.use if _NEXT in lines else Step.drop if _OLD in lines else Step.add
+    if step is not turn:
+        raise SettingError(f"{path}: the next step there is {turn}, not {step}")
     if step is Step.drop:
-        return _lines(tokens[0])
-    if len(tokens) == MOST_TOKENS:
-        raise SettingError(f"{path}: has {MOST_TOKENS} tokens, as many as a role may have: drop the old ones first")
-    return _lines(*tokens, _NEXT, new_token())
-
-
-def _lines(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in lines)
+        place = lines.index(_OLD)
+        return lines[:place] + lines[place + 2 :]
+    if step is Step.add:
+        if len(tokens) == MOST_TOKENS:
+            raise SettingError(f"{path}: has {MOST_TOKENS} tokens, as many as a role may have: remove some first")
+        return [*lines, _NEXT, new_token()]
+    place, first = lines.index(_NEXT), lines.index(tokens[0])
+    lines[first], rest = lines[place + 1], lines[place + 2 :]
+    return [*lines[:place], *rest, _OLD, tokens[0]]

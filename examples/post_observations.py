@@ -32,9 +32,7 @@ else:
 folder = os.environ.get("DELBO_TOKENS")
 try:
     tokens = TokenFolder(Path(folder)) if folder else None
-    with BlockingAgentClient(
-        url, tokens=tokens
-    ) as agent:  # it waits where there is no room, and while the agent is started again
+    with BlockingAgentClient(url, tokens=tokens) as agent:  # it waits where there is no room, and for a restart
         begins = range(0, len(x), BATCH)
         for sequence, begin in enumerate(begins):
             rows = slice(begin, begin + BATCH)

@@ -24,7 +24,7 @@ awk -F, '{ sub(/\r$/, "") }
 # In a file, as everybody on this machine sees a command line.
 touch "$work/token"
 if [ -n "$DELBO_TOKENS" ]; then
-    awk '/^[^#]/ { print "Authorization: Bearer " $1; exit }' "$DELBO_TOKENS/ingest" > "$work/token" || exit 1
+    awk '{ sub(/\r$/, "") } /^[^#]/ { print "Authorization: Bearer " $1; exit }' "$DELBO_TOKENS/ingest" > "$work/token" || exit 1
 fi
 
 # When something goes wrong all lines are sent again: the agent stores those that it does not have yet.

@@ -55,6 +55,7 @@ async def serve(settings: Settings) -> None:
             loop="none",
             http=partial(PeerProtocol, ParametersEndpoint(agent), access),  # type: ignore[arg-type]
             lifespan="off",
+            ws="none",
             backlog=_BACKLOG,
             log_config=None,
             access_log=False,

@@ -25,7 +25,7 @@ from client.commands.app import (
 )
 from client.console import INEXACT, err, note, out, program
 from client.coordinator import Coordinator
-from client.live import LiveView, bar_of, state_of, table_of
+from client.live import NOT_LET_IN, LiveView, bar_of, state_of, table_of
 from client.network.document import read_network
 from client.network.plan import NetworkPlan, load_plan
 from client.running import Comparison, compare_plan, run_network
@@ -168,11 +168,16 @@ def status_command(
     if as_json:
         picture = wait_for(site.picture(plan))
         rows = zip(picture.names, picture.statuses, picture.scores, picture.consensus_errors, strict=True)
-        sys.stdout.write(json.dumps([_row(*row) for row in rows], allow_nan=False) + "\n")
+        told = [_refusing(row[0]) if row[0] in picture.refusing else _row(*row) for row in rows]
+        sys.stdout.write(json.dumps(told, allow_nan=False) + "\n")
     elif once or not out.is_terminal:
         out.print(table_of(wait_for(site.picture(plan))))
     else:
         wait_for(_watch(site, plan))
+
+
+def _refusing(name: str) -> dict[str, Any]:
+    return {"name": name, "answers": True, "state": NOT_LET_IN}
 
 
 def _row(name: str, status: Any, score: Any, consensus_error: float | None) -> dict[str, Any]:

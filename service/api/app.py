@@ -1,26 +1,25 @@
 """The application: who may do it, two bare routes, FastAPI behind, and problems for everything that goes wrong."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from importlib.metadata import version
 from typing import Any
 
-import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
-from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from service.agent.agent import Agent
 from service.api.access import Access
 from service.api.bodies import BodyReader, ClientGoneError
 from service.api.docs_page import HEADERS, docs_page
+from service.api.incoming import Incoming
 from service.api.messages import Message, Receive, Scope, Send, header
 from service.api.observations import ObservationsEndpoint
 from service.api.openapi import describe
 from service.api.parameters import ParametersEndpoint
-from service.api.problems import ProblemError, document_of, headers_of, send_problem
+from service.api.problems import ProblemError, answer_of
 from service.api.routes import add_routes
 from service.errors import DelboError
 from service.wire.roles import ENDPOINTS
@@ -49,70 +48,71 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in _PROBES:
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        if scope["path"] in _PROBES and scope["method"] == "GET":
             await self._behind(scope, receive, send)
             return
+        incoming = Incoming(scope, receive)
         if self._running >= _MOST_AT_ONCE:
-            await send_problem(send, ProblemError("busy", "too many requests at once: try again"), close=True)
+            await incoming.refuse(send, ProblemError("busy", "too many requests at once: try again"))
             return
         self._running += 1
         try:
-            await self._serve(scope, receive, send)
+            await self._serve(scope, incoming, send)
         finally:
             self._running -= 1
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, incoming: Incoming, send: Send) -> None:
+        """Only what is literally in the table of endpoints, and only for whom it is."""
+        asked = (scope["method"], scope["path"])
         try:
+            _check_there_is(*asked)
             self._check(scope)
         except ProblemError as fault:
-            await send_problem(send, fault, close=scope["method"] != "GET")
+            await incoming.refuse(send, fault)
             return
-        endpoint = self._bare.get((scope["method"], scope["path"]))
+        endpoint = self._bare.get(asked)
         if endpoint is None:
-            await self._behind(scope, receive, send)
+            await self._behind(scope, incoming, incoming.answering(send))
         else:
-            await self._serve_bare(endpoint, scope, receive, send)
+            await self._serve_bare(endpoint, scope, incoming, send)
 
-    async def _serve_bare(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
-        complete = scope["method"] == "GET"
-
-        async def receive_and_see() -> Message:
-            nonlocal complete
-            message = await receive()
-            complete = not message.get("more_body", False)
+    async def _serve_bare(self, endpoint: Endpoint, scope: Scope, incoming: Incoming, send: Send) -> None:
+        async def receive_while_allowed() -> Message:
+            message = await incoming()
             self._check(scope)  # a stream may go on for hours, and its token be taken back meanwhile
             return message
 
         try:
-            await endpoint(scope, receive_and_see, send)
+            await endpoint(scope, receive_while_allowed, incoming.answering(send))
         except ClientGoneError:
             return
         except (ProblemError, DelboError) as fault:
-            await send_problem(send, fault, close=not complete or _leaves_body_unread(fault))
+            await incoming.refuse(send, fault)
         except Exception as fault:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            await send_problem(send, fault, close=True)
+            await incoming.refuse(send, fault)
 
     def _check(self, scope: Scope) -> None:
-        method = _as_get(scope["method"])
-        self._access.check(ENDPOINTS.get((method, scope["path"])), header(scope, b"authorization"))
+        self._access.check(ENDPOINTS[scope["method"], scope["path"]], header(scope, b"authorization"))
 
 
-def _as_get(method: str) -> str:
-    """HEAD, where there is such, is for whom GET is."""
-    return "GET" if method == "HEAD" else method
+def _check_there_is(method: str, path: str) -> None:
+    """Refuse what is not in the table: a router may take odd spellings of a path for the path, past the guard."""
+    if (method, path) in ENDPOINTS:
+        return
+    allow = ", ".join(sorted(known for known, of_path in ENDPOINTS if of_path == path)) or None
+    slug = "not-found" if allow is None else "method-not-allowed"
+    raise ProblemError(slug, f"{method} {path[:200]!r}: see /docs for what there is", allow)
 
 
 def _check_all_known(routes: Iterable[BaseRoute]) -> None:
     """Nothing may be open to everybody for having been forgotten."""
     for route in routes:
-        asked = {(_as_get(method), route.path) for method in route.methods or ()} if isinstance(route, Route) else set()
-        if not asked or not asked <= set(ENDPOINTS):
+        methods = (route.methods or set()) - {"HEAD"} if isinstance(route, Route) else set()
+        if not methods or any((method, route.path) not in ENDPOINTS for method in methods):  # type: ignore[attr-defined]
             raise RuntimeError(f"{route} has no role in service.wire.roles")
-
-
-def _leaves_body_unread(fault: Exception) -> bool:
-    return isinstance(fault, ProblemError) and fault.kind.status in (408, 413, 415)
 
 
 def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
@@ -122,6 +122,7 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
         version=version("delbo"),
         docs_url=None,  # its page loads scripts from another server, and an agent may have no way there
         redoc_url=None,
+        redirect_slashes=False,
     )
     add_routes(app.router, agent, bodies)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
@@ -136,13 +137,6 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
     async def on_invalid(request: Request, fault: Exception) -> Response:  # noqa: ARG001
         return _response(ProblemError("invalid-query", _first_fault(fault)))
 
-    async def on_http(request: Request, fault: Exception) -> Response:  # noqa: ARG001
-        path = request.url.path
-        allowed = ", ".join(sorted(method for method, known in ENDPOINTS if known == path))
-        slug = "method-not-allowed" if allowed else "not-found"
-        problem = ProblemError(slug, f"{request.method} {path}: see /docs for what there is")
-        return _response(problem, {"allow": allowed} if allowed else None)
-
     async def on_gone(request: Request, fault: Exception) -> Response:  # noqa: ARG001
         return _response(ProblemError("incomplete-body", "the connection was closed before the body was complete"))
 
@@ -153,7 +147,6 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
     for kind in (ProblemError, DelboError):
         app.add_exception_handler(kind, on_problem)
     app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(ClientGoneError, on_gone)
     app.add_exception_handler(Exception, on_anything)
     return app
@@ -164,9 +157,6 @@ def _first_fault(fault: Exception) -> str:
     return f"{'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', 'wrong')}"
 
 
-def _response(fault: Exception, more: Mapping[str, str] | None = None) -> Response:
-    kind, document = document_of(fault)
-    headers = {key.decode(): value.decode() for key, value in headers_of(kind)} | dict(more or {})
-    if _leaves_body_unread(fault):
-        headers["connection"] = "close"
-    return Response(msgspec.json.encode(document), kind.status, headers)
+def _response(fault: Exception) -> Response:
+    status, headers, body = answer_of(fault)
+    return Response(body, status, {key.decode(): value.decode() for key, value in headers})

@@ -176,9 +176,9 @@ class _Stream:
         problem = problem_of(fault)
         told = ProblemError(problem.kind.slug, str(problem), stored=self._stored, **problem.extra)
         if self._acknowledging:
-            await send(_line(document_of(told)[1], more=False))
+            await send(_line(document_of(told), more=False))
         else:
-            await send_problem(send, told, close=True)
+            await send_problem(send, told)
 
 
 def _mark(query: bytes) -> tuple[str | None, int]:

@@ -12,7 +12,6 @@ import re
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-import msgspec
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -20,7 +19,7 @@ from uvicorn.server import ServerState
 from service.api.access import Access
 from service.api.messages import Headers
 from service.api.parameters import ParametersEndpoint
-from service.api.problems import ProblemError, document_of, headers_of
+from service.api.problems import ProblemError, answer_of
 from service.errors import DelboError
 from service.wire.roles import ENDPOINTS
 
@@ -92,7 +91,7 @@ class PeerProtocol(asyncio.Protocol):
             self._access.check(_ROLE, authorization)
             answer = self._parameters.answer_at_once(query, known)
         except (ProblemError, DelboError) as fault:
-            self._write(*_problem(fault))
+            self._write(*answer_of(fault))
             return
         if answer is not None:
             self._write(*answer)
@@ -125,7 +124,7 @@ class PeerProtocol(asyncio.Protocol):
         except Exception as fault:
             if not isinstance(fault, ProblemError | DelboError):
                 log.exception("GET /v1/parameters failed")
-            answer = _problem(fault)
+            answer = answer_of(fault)
         self._answering = None
         self._write(*answer)
         self._go_on()
@@ -193,8 +192,3 @@ def _plain_request(data: bytes) -> _Request | None:
     if path != _PATH.encode():
         return None
     return _Request(query, read.get("known"), read.get("authorization"))
-
-
-def _problem(fault: Exception) -> tuple[int, Headers, bytes]:
-    kind, document = document_of(fault)
-    return kind.status, headers_of(kind), msgspec.json.encode(document)

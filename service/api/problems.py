@@ -76,9 +76,10 @@ KINDS = {kind.slug: kind for kind in (*_OF_ERRORS.values(), *_OF_REQUESTS)}
 class ProblemError(Exception):
     """A fault of a request, found by the API itself; `extra` goes into the document."""
 
-    def __init__(self, slug: str, detail: str, **extra: Any) -> None:
+    def __init__(self, slug: str, detail: str, allow: str | None = None, **extra: Any) -> None:
+        """allow: the methods that there are, where that is the problem."""
         super().__init__(detail)
-        self.kind, self.extra = KINDS[slug], extra
+        self.kind, self.allow, self.extra = KINDS[slug], allow, extra
 
 
 def problem_of(fault: Exception) -> ProblemError:
@@ -90,32 +91,31 @@ def problem_of(fault: Exception) -> ProblemError:
     known = next((_OF_ERRORS[one] for one in type(fault).__mro__ if one in _OF_ERRORS), None)
     if known is None:
         return ProblemError("internal", "the agent's log says more")
-    extra = {"expected": fault.expected} if isinstance(fault, errors.SequenceGapError) else {}
+    extra: dict[str, Any] = {"expected": fault.expected} if isinstance(fault, errors.SequenceGapError) else {}
     return ProblemError(known.slug, str(fault), **extra)
 
 
-def document_of(fault: Exception) -> tuple[Kind, dict[str, Any]]:
-    """The problem that a fault is, and the document that says so."""
+def document_of(fault: Exception) -> dict[str, Any]:
+    """The document that says what the problem is."""
     problem = problem_of(fault)
     kind = problem.kind
     head = {"type": problem_type(kind.slug), "title": kind.title, "status": kind.status, "detail": str(problem)}
-    return kind, {**head, **problem.extra}
+    return {**head, **problem.extra}
 
 
-def headers_of(kind: Kind) -> list[tuple[bytes, bytes]]:
-    """What goes with the document."""
+def answer_of(fault: Exception) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of the answer that says so."""
+    problem = problem_of(fault)
     headers = [(b"content-type", PROBLEM_TYPE.encode())]
-    if kind.retry_after_s is not None:
-        headers.append((b"retry-after", str(kind.retry_after_s).encode()))
-    if kind.status == 401:
+    if problem.kind.retry_after_s is not None:
+        headers.append((b"retry-after", str(problem.kind.retry_after_s).encode()))
+    if problem.kind.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="delbo"'))
-    return headers
+    if problem.allow is not None:
+        headers.append((b"allow", problem.allow.encode()))
+    return problem.kind.status, headers, msgspec.json.encode(document_of(problem))
 
 
-async def send_problem(send: Send, fault: Exception, close: bool = False, more: Headers | None = None) -> None:
-    """Answer with the problem, and `more` headers; `close`: of the body not all was read, so the connection ends."""
-    kind, document = document_of(fault)
-    headers = [*headers_of(kind), *(more or [])]
-    if close:
-        headers.append((b"connection", b"close"))
-    await send_response(send, kind.status, headers, msgspec.json.encode(document))
+async def send_problem(send: Send, fault: Exception) -> None:
+    """Answer with the problem."""
+    await send_response(send, *answer_of(fault))

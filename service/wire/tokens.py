@@ -61,6 +61,8 @@ def _read(path: Path) -> tuple[str, ...]:
         if not _TOKEN.fullmatch(token):
             raise SettingError(f"{path}, line {number}: {_RULE}")
         tokens.append(token)
+    if not tokens:  # as while somebody writes it
+        raise SettingError(f"{path}: holds no token; remove the file if nobody is to have this role")
     if len(tokens) > MOST_TOKENS:
         raise SettingError(f"{path}: has {len(tokens)} tokens, and a role has {MOST_TOKENS} at most")
     return tuple(dict.fromkeys(tokens))

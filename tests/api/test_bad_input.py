@@ -151,7 +151,7 @@ UNREADABLE = [case for endpoint in ENDPOINTS for case in unreadable(*endpoint)]
 def test_a_body_that_cannot_be_read_is_named_and_changes_nothing(configured: AgentProcess, case: Case) -> None:
     answer = case.check(configured)
     # What was not read of the body would be taken for the next request, or be read for nothing.
-    if case.status in (413, 415):
+    if case.status in (413, 415) and not case.fact.endswith("gzip beyond the limit"):  # of that, all has come
         assert answer.headers["connection"] == "close"
 
 

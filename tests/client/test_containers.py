@@ -55,7 +55,8 @@ def test_our_files_are_those_that_would_be_written() -> None:
 def test_the_images_version_is_the_projects() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     services = yaml.safe_load((ROOT / COMPOSE_FILE).read_text())["services"]
-    assert {service["image"] for service in services.values()} == {f"delbo:{version}"}
+    alone = yaml.safe_load((ROOT / "docker" / "agent.yml").read_text())["services"]
+    assert {service["image"] for service in [*services.values(), *alone.values()]} == {f"delbo:{version}"}
     in_image = re.findall(r"^ARG VERSION=(.*)$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
     assert set(in_image) == {version}
 
@@ -90,10 +91,13 @@ def test_every_container_is_closed_and_finds_what_it_uses(
         check_declared(service, document)
         check_environment(name, service)
         assert service["image"] == (image or services["coordinator"]["image"])
-        assert ("build" in service) == (image is None)
-        if image is None:
-            assert (folder / service["build"]["context"]).resolve() == ROOT
-            assert (ROOT / service["build"]["dockerfile"]).is_file()
+        built = "build" in service
+        assert service.get("pull_policy") == ("missing" if built else "never" if image is None else None)
+    builders = [service["build"] for service in services.values() if "build" in service]
+    assert len(builders) == (image is None)  # engines build for all services at once, and the same image only once
+    for build in builders:
+        assert (folder / build["context"]).resolve() == ROOT
+        assert (ROOT / build["dockerfile"]).is_file()
     for number, name in enumerate(names):
         ports = [] if publish is None else [f"127.0.0.1:{publish + number}:8001"]
         assert services[name].get("ports", []) == ports
@@ -215,7 +219,7 @@ def test_compose_writes_both_files_and_again_over_its_own(delbo_here: Delbo, tmp
     assert set(tree(folder)) == {NETWORK_FILE, COMPOSE_FILE}
     document = yaml.safe_load((folder / COMPOSE_FILE).read_text())
     assert document["name"] == "small"
-    assert (folder / document["x-delbo"]["build"]["context"]).resolve() == ROOT
+    assert (folder / document["services"]["tokens"]["build"]["context"]).resolve() == ROOT
     assert len(load_plan(folder / NETWORK_FILE).names) == 4
 
     secrets = tmp_path / "the 'tokens'"

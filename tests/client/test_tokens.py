@@ -113,13 +113,20 @@ def test_what_is_no_token_is_told_by_its_line_and_not_shown(tmp_path: Path, bad:
 
 def test_a_folder_without_a_token_is_told_with_what_makes_one(tmp_path: Path) -> None:
     sentence = f"{tmp_path}: has no tokens: delbo tokens {tmp_path} makes a set"
-    for make in (lambda: None, (tmp_path / "read").touch, lambda: (tmp_path / "peer").write_text("# none\n\n")):
-        make()
-        with pytest.raises(SettingError) as fault:
-            read_tokens(tmp_path)
-        assert str(fault.value) == sentence
+    with pytest.raises(SettingError) as fault:
+        read_tokens(tmp_path)
+    assert str(fault.value) == sentence
     with pytest.raises(SettingError, match="has no tokens"):
         read_tokens(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", ["", "# none\n\n"])
+def test_a_file_without_a_token_is_a_fault_and_not_a_role_without_one(tmp_path: Path, content: str) -> None:
+    """Who copies a file empties it first: for that moment nobody shall be locked out."""
+    make_tokens(tmp_path)
+    (tmp_path / "peer").write_text(content)
+    with pytest.raises(SettingError, match="peer: holds no token; remove the file"):
+        read_tokens(tmp_path)
 
 
 def test_a_file_has_at_most_so_many_bytes(tmp_path: Path) -> None:
@@ -364,21 +371,16 @@ def test_of_many_that_make_tokens_at_once_one_makes_each(tmp_path: Path) -> None
 
     def make() -> None:
         gate.wait()
-        made.extend(make_tokens(tmp_path))
+        made.extend(make_tokens(tmp_path / "tokens"))
 
     running = [threading.Thread(target=make) for _ in range(threads)]
     for thread in running:
         thread.start()
     for thread in running:
         thread.join()
-    assert sorted(made) == sorted(tmp_path / role for role in ROLES)
-    assert [len(tokens) for tokens in read_tokens(tmp_path).values()] == [1, 1, 1, 1]
-
-
-def test_a_folder_that_somebody_else_makes_just_then_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the second of two runs at once sees: no folder yet, and then there is one."""
-    monkeypatch.setattr(Path, "exists", lambda *_, **__: False)
-    assert make_tokens(tmp_path) == [tmp_path / role for role in ROLES]
+    assert sorted(made) == sorted(tmp_path / "tokens" / role for role in ROLES)
+    assert [len(tokens) for tokens in read_tokens(tmp_path / "tokens").values()] == [1, 1, 1, 1]
+    assert {path.name for path in (tmp_path / "tokens").iterdir()} == set(ROLES)  # no draft is left
 
 
 @contextmanager
@@ -452,16 +454,16 @@ def test_a_token_is_replaced_in_three_steps(delbo_here: Delbo, folder: Path) -> 
     assert {role: ((folder / role).stat().st_ino, mode(folder / role)) for role in ROLES} == files
 
 
-def test_of_several_old_tokens_all_go_on_until_they_are_dropped(folder: Path) -> None:
+def test_of_several_tokens_the_first_is_replaced_and_what_else_is_there_stays(folder: Path) -> None:
     path = folder / "read"
-    path.write_text(f"# two\n{A}\r\n\n{B}")
+    path.write_text(f"# ours\n{A}\r\n\n# the museum's\n{B}")
     replace_tokens(folder, ["read"], Step.add)
     first, second, new = read_tokens(folder)["read"]
     assert (first, second) == (A, B)
     replace_tokens(folder, ["read"], Step.use)
-    assert path.read_text() == f"{new}\n{A}\n{B}\n"
+    assert read_tokens(folder)["read"] == (new, B, A)
     replace_tokens(folder, ["read"], Step.drop)
-    assert path.read_text() == f"{new}\n"
+    assert path.read_text() == f"# ours\n{new}\n\n# the museum's\n{B}\n"
 
 
 def test_only_the_roles_that_are_named_are_replaced(delbo_here: Delbo, folder: Path) -> None:
@@ -474,23 +476,13 @@ def test_only_the_roles_that_are_named_are_replaced(delbo_here: Delbo, folder: P
 
 
 def test_steps_out_of_their_turn_are_refused_and_change_nothing(folder: Path) -> None:
-    before = contents(folder)
-    replace_tokens(folder, None, Step.drop)  # there is nothing to drop
-    assert contents(folder) == before
-    with pytest.raises(SettingError, match="add one first"):
-        replace_tokens(folder, None, Step.use)
-    assert contents(folder) == before
-    replace_tokens(folder, None, Step.add)
-    added = contents(folder)
-    for step in (Step.add, Step.drop):  # the one that is not in use yet must not be lost
-        with pytest.raises(SettingError, match="use it first"):
-            replace_tokens(folder, None, step)
-        assert contents(folder) == added
-    replace_tokens(folder, None, Step.use)
-    used = contents(folder)
-    with pytest.raises(SettingError, match="add one first"):
-        replace_tokens(folder, None, Step.use)
-    assert contents(folder) == used
+    for turn in (Step.add, Step.use, Step.drop, Step.add):
+        before = contents(folder)
+        for step in set(Step) - {turn}:
+            with pytest.raises(SettingError, match=f"peer: the next step there is {turn}, not {step}"):
+                replace_tokens(folder, None, step)
+            assert contents(folder) == before
+        replace_tokens(folder, None, turn)
 
 
 def test_a_role_without_tokens_stays_without_and_is_not_said_to_have_got_one(delbo_here: Delbo, tmp_path: Path) -> None:

@@ -45,5 +45,5 @@ def projects(image: Engine) -> Iterator[Projects]:
     try:
         yield make
     finally:
-        for project in made:
-            project.down("-v")
+        failed = [project.name for project in made if project.down("-v").returncode]
+        assert not failed, f"not ended: {failed}"

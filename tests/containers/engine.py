@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tests.processes import ROOT
 
 BASE = "python:3.13-slim"
-IMAGE = "delbo:0.1.0"
+IMAGE = f"delbo:{version('delbo')}"
 HARDENED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
+
+_LONGEST_S = 1200.0  # what building takes on a slow machine, and more
 
 # podman's own format of images has no health check.
 _ENVIRONMENT = {**os.environ, "BUILDAH_FORMAT": "docker", "PODMAN_IGNORE_CGROUPSV1_WARNING": "1"}
@@ -59,7 +62,13 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command; one that must not fail tells what it said."""
     done = subprocess.run(
-        command, cwd=ROOT, env={**_ENVIRONMENT, **(environment or {})}, capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env={**_ENVIRONMENT, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LONGEST_S,
     )
     if check and done.returncode:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"[-6000:])
@@ -136,6 +145,6 @@ class Project:
         done = self.engine("logs", self.container(service))
         return done.stdout + done.stderr
 
-    def down(self, *options: str) -> None:
-        """End all of it."""
-        self.compose("down", *options, "-t", "5")
+    def down(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """End all of it, as far as that is possible."""
+        return self.compose("down", *options, "-t", "5", check=False)

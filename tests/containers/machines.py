@@ -11,14 +11,12 @@ from secrets import token_hex
 
 from tests.processes import PATIENCE_S, ROOT
 
-SUBNET = "10.213.77"  # nobody else's, it is to be hoped; it leads nowhere but to the namespaces
-
 
 class Machine:
     """One namespace, and what runs in it."""
 
-    def __init__(self, number: int, mark: str) -> None:
-        self.address = f"{SUBNET}.{number}"
+    def __init__(self, number: int, mark: str, subnet: str) -> None:
+        self.address = f"{subnet}.{number}"
         self.namespace, self.link = f"delbo-{mark}-{number}", f"d{mark}{number}"
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -71,10 +69,11 @@ def why_not() -> str | None:
 def machines(*numbers: int) -> Iterator[list[Machine]]:
     """Machines that reach one another and nothing else; this one is at number 1."""
     mark = token_hex(2)
-    bridge, made = f"dbr{mark}", [Machine(number, mark) for number in numbers]
+    subnet = f"10.213.{int(mark[:2], 16)}"  # one of many, for two runs at once; it leads nowhere but to the namespaces
+    bridge, made = f"dbr{mark}", [Machine(number, mark, subnet) for number in numbers]
     try:
         _ip("link", "add", bridge, "type", "bridge")
-        _ip("addr", "add", f"{SUBNET}.1/24", "dev", bridge)
+        _ip("addr", "add", f"{subnet}.1/24", "dev", bridge)
         _ip("link", "set", bridge, "up")
         for machine in made:
             _ip("netns", "add", machine.namespace)

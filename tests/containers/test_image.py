@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 from pathlib import Path
+from secrets import randbelow
 
 import pytest
 
@@ -40,6 +41,14 @@ def test_nothing_that_builds_or_installs_is_in_the_image(image: Engine) -> None:
     assert not [name for name in found if name.startswith(("pip", "hatch", "HAS-"))]
 
 
+def test_bytecode_is_taken_as_it_is_whatever_became_of_the_files_times(image: Engine) -> None:
+    """Its flags say that it is not compared with its source (PEP 552); else a copy could make it worthless."""
+    flags = "print(*[open(module.__cached__, 'rb').read(8)[4] for module in (numpy, service, uvicorn)])"
+    code = f"import numpy, service, uvicorn; {flags}"
+    done = image("run", "--rm", "--entrypoint", "/opt/delbo/bin/python", IMAGE, "-c", code)
+    assert done.stdout.split() == ["1", "1", "1"]
+
+
 def test_kernels_are_not_compiled_again_where_nothing_can_be_written(image: Engine) -> None:
     code = "import service.inference.kernels as k, os; print(os.path.exists('/tmp/numba'), k.__file__)"
     done = image("run", "--rm", *HARDENED, "--entrypoint", "/opt/delbo/bin/python", IMAGE, "-c", code)
@@ -47,8 +56,9 @@ def test_kernels_are_not_compiled_again_where_nothing_can_be_written(image: Engi
 
 
 def agent(projects: Projects, secrets: Path) -> Project:
-    """docker/agent.yml: one agent, as on a machine of its own."""
-    place = {"DELBO_NAME": "north", "DELBO_ADDRESS": "127.0.0.1", "DELBO_SECRETS": str(secrets)}
+    """docker/agent.yml: one agent, as on a machine of its own; whose port 8001 somebody else may have on 127.0.0.1."""
+    address = f"127.{randbelow(254) + 1}.{randbelow(254) + 1}.{randbelow(254) + 1}"
+    place = {"DELBO_NAME": "north", "DELBO_ADDRESS": address, "DELBO_SECRETS": str(secrets)}
     return projects(ROOT / "docker" / "agent.yml", **place)
 
 
