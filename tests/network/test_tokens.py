@@ -26,7 +26,7 @@ from service.wire.tokens import new_token, read_tokens
 from tests.conftest import Delbo
 from tests.network.plans import check_equal, simulate, write_data, write_network
 from tests.network.runs import processes_of
-from tests.processes import until
+from tests.processes import Agents, until
 
 NAMES = ["a1", "a2"]
 
@@ -111,6 +111,25 @@ def test_who_may_only_read_sees_the_status_without_scores(delbo_here: Delbo, her
     shown = delbo_here("status", here.path, "--once", *options)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert all("finished" in line for line in shown.stdout.splitlines()[-2:])
+
+
+def test_an_agent_with_other_tokens_is_shown_as_such_beside_the_others(
+    agents: Agents, delbo_here: Delbo, tmp_path: Path
+) -> None:
+    for name in NAMES:
+        make_tokens(tmp_path / f"tokens of {name}")
+    running = [agents(name, "--tokens", tmp_path / f"tokens of {name}") for name in NAMES]
+    write_data(tmp_path / "points.npz", 40)
+    path = write_network(tmp_path, [{"name": agent.name, "url": agent.url} for agent in running])
+    mine = ["--tokens", tmp_path / "tokens of a1"]
+    shown = delbo_here("status", path, *mine, "--once")
+    assert shown.returncode == 0, shown.stderr
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
+    assert "asks for another token" in rows["a2"]
+    assert "asks for another token" not in rows["a1"]
+    told = json.loads(delbo_here("status", path, *mine, "--json").stdout)
+    assert told[1] == {"name": "a2", "answers": True, "state": "asks for another token"}
+    assert told[0]["phase"] == "no-model"
 
 
 @pytest.mark.parametrize("command", ["status", "run", "up", "apply", "stream", "evaluate", "predict"])
