@@ -137,6 +137,8 @@ def test_an_example_tells_what_the_agent_says_against_it(agent: AgentProcess, ki
 
 
 def test_examples_send_the_token_of_a_folder(agents: Agents, tmp_path: Path) -> None:
+    for kind in KINDS:
+        command(kind)  # what is missing is told before anything is started
     folder = tmp_path / "tokens"
     folder.mkdir()
     (folder / "ingest").write_text("# of the robots\n\nthe-token-of-the-robots\nan-older-token-of-theirs\n")
