@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from client.cli import run
 from tests.processes import AgentProcess, Agents, agent_factory
 
 ROOT = Path(__file__).parent.parent
+
+# A shell starts what runs in the background deaf to Ctrl-C, and so would be all that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, so that a run fails for what was changed; HYPOTHESIS_PROFILE=explore looks for others.
 settings.register_profile("steady", derandomize=True, deadline=None)
