@@ -69,8 +69,7 @@ def delbo() -> Delbo:
     return call
 
 
-@pytest.fixture(scope="session")
-def delbo_json(delbo: Delbo) -> Callable[..., Any]:
+def printed_as_json(delbo: Delbo) -> Callable[..., Any]:
     """The object that the command prints with --json."""
 
     def call(*arguments: object) -> Any:
@@ -79,6 +78,12 @@ def delbo_json(delbo: Delbo) -> Callable[..., Any]:
         return json.loads(finished.stdout)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def delbo_json(delbo: Delbo) -> Callable[..., Any]:
+    """The object that the command prints with --json."""
+    return printed_as_json(delbo)
 
 
 @dataclass(frozen=True)

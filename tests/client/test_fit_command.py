@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from service.wire.model import ModelSpec
-from tests.conftest import ROOT, Delbo
+from tests.conftest import ROOT, Delbo, printed_as_json
 
 Json = Callable[..., Any]
 
@@ -23,6 +23,18 @@ CHOSEN = {"kind": "centers", "choose": {"how": "random", "count": 5}, "lengthsca
 VECTOR = {"kind": "gaussian", "precision": [[4.0]]}
 STUDENT_T = {"kind": "student_t", "degrees": 4, "scale": 0.5}
 LATTICE = {"kind": "lattice", "spacing": 0.25, "lengthscale": 0.2, "lower": [-1, -1], "upper": [1, 1]}
+
+
+@pytest.fixture
+def delbo(delbo_here: Delbo) -> Delbo:
+    """In this process: a new one for each of so many would take as long as all the rest."""
+    return delbo_here
+
+
+@pytest.fixture
+def delbo_json(delbo: Delbo) -> Json:
+    """The object that the command prints with --json."""
+    return printed_as_json(delbo)
 
 
 @pytest.fixture

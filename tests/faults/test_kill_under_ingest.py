@@ -91,7 +91,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_applied_twice(agents: Agent
     agent.put("model", {"revision": 1, "model": MODEL})
     agent.put("schedule", {"revision": 1, "observations_per_round": 5, "when_short": "go", "period_s": 0.002})
     with RetryingClient(agent, "one", 1) as one, RetryingClient(agent, "two", 2) as two:
-        for number in range(200 if thorough else 8):
+        for number in range(200 if thorough else 5):
             if number % 4 == 3:
                 # Any moment at all, also while it starts.
                 time.sleep(moments.uniform(0, 2.0))
@@ -127,7 +127,7 @@ def test_after_a_kill_the_agent_shows_what_it_last_showed_or_one_round_more(agen
     agent.post(x, x[:, 0], "test", 0, end=True)
     agent.put("neighbors", {"epoch": 1, "own_weight": 1.0, "history": 10_000})
     agent.put("schedule", {"revision": 1, "observations_per_round": 1, "period_s": 0})
-    for _ in range(20 if thorough else 3):
+    for _ in range(20 if thorough else 2):
         goal = agent.status()["round"] + 20
         until(lambda goal=goal: agent.status()["round"] >= goal)  # type: ignore[misc]
         shown = agent.http.get("/v1/parameters")
