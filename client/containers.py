@@ -6,10 +6,8 @@
 import os
 import sys
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -47,20 +45,17 @@ class Containers:
         """The agents, which are services too."""
         return [f"agent-{number}" for number in range(1, self.agents + 1)]
 
-    @cached_property
-    def network_document(self) -> dict[str, Any]:
-        """The demo's network, with agents that answer by the names of their services."""
-        agents = [{"name": name, "url": f"http://{name}:{_PORT}"} for name in self.names]
-        return demo_network(self.name, agents, self.topology, self.seed)
-
-    def check(self) -> None:
-        """Refuse what cannot work."""
-        _ = self.network_document  # which is planned as it is made
+    def files(self) -> dict[Path, str]:
+        """Both files, by where they go."""
+        contents = {self.network: self.network_file(), Path(COMPOSE_FILE): self.compose_file()}
+        return {self.folder / path: text for path, text in contents.items()}
 
     def network_file(self) -> str:
-        """The network's file, to look at and to change."""
+        """The demo's network, with agents that answer by the names of their services; to look at and to change."""
+        agents = [{"name": name, "url": f"http://{name}:{_PORT}"} for name in self.names]
+        document = demo_network(self.name, agents, self.topology, self.seed)
         head = f"{HEAD_BEGINS}: the network that the coordinator of {COMPOSE_FILE} runs. See docs/network.md.\n"
-        return head + yaml.safe_dump(self.network_document, sort_keys=False)
+        return head + yaml.safe_dump(document, sort_keys=False)
 
     def compose_file(self) -> str:
         """The compose file, with what needs saying beside it."""
@@ -182,19 +177,18 @@ def _path(text: str) -> str:
     return _quoted(text.replace("$", "$$"))
 
 
-def write_containers(containers: Containers) -> list[Path]:
-    """Both files, in their folder."""
-    files = {containers.network: containers.network_file(), Path(COMPOSE_FILE): containers.compose_file()}
-    for path, text in files.items():
+def write_files(contents: dict[Path, str]) -> list[Path]:
+    """Write each; their paths."""
+    for path, text in contents.items():
         try:
-            (containers.folder / path).write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except OSError as fault:
-            raise SettingError(f"{containers.folder / path}: cannot be written: {fault.strerror}") from None
-    return [containers.folder / path for path in files]
+            raise SettingError(f"{path}: cannot be written: {fault.strerror}") from None
+    return list(contents)
 
 
 OURS = Containers(_SOURCE, network=Path("docker") / NETWORK_FILE)
 """The files of this project."""
 
 if __name__ == "__main__":
-    sys.stdout.write("".join(f"wrote {path}\n" for path in write_containers(OURS)))
+    sys.stdout.write("".join(f"wrote {path}\n" for path in write_files(OURS.files())))

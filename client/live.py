@@ -74,7 +74,7 @@ class LiveView:
         self._live.update(Group(*parts), refresh=True)
 
 
-NOT_LET_IN = "asks for another token"
+REFUSES_US = "asks for another token"
 
 
 def table_of(picture: Picture) -> RichTable:
@@ -85,7 +85,7 @@ def table_of(picture: Picture) -> RichTable:
         table.add_column(column, justify="right", vertical="bottom")
     table.add_column("state", no_wrap=True, overflow="ellipsis", vertical="bottom")
     for agent, (name, status) in enumerate(zip(picture.names, picture.statuses, strict=True)):
-        state = NOT_LET_IN if name in picture.refusing else state_of(status)
+        state = REFUSES_US if name in picture.refusing else state_of(status)
         table.add_row(name, *_counted(status), *_measured(picture, agent), state)
     return table
 

@@ -11,7 +11,7 @@ import typer
 
 from client.commands.app import SeedOption, app, prepare
 from client.console import note, out, program
-from client.containers import COMPOSE_FILE, HEAD_BEGINS, NETWORK_FILE, Containers, write_containers
+from client.containers import COMPOSE_FILE, HEAD_BEGINS, NETWORK_FILE, Containers, write_files
 from client.network.document import NAME_PATTERN
 from client.tokens import Step, make_tokens, replace_tokens
 from service.errors import SettingError
@@ -21,7 +21,7 @@ _LAST_PORT = 65_535
 
 
 class RoleName(StrEnum):
-    """What a token lets its holder do."""
+    """What a token lets its holder do; typer takes no list of literals."""
 
     peer = "peer"
     ingest = "ingest"
@@ -29,7 +29,7 @@ class RoleName(StrEnum):
     control = "control"
 
 
-@app.command(name="tokens", short_help="Make the tokens that agents let others in by, or replace them.")
+@app.command(name="tokens", short_help="Make or replace the tokens that let others in.")
 def tokens_command(
     folder: Annotated[Path, typer.Argument(help="Where the files are or go: peer, ingest, read, control.")],
     roles: Annotated[
@@ -87,10 +87,10 @@ def compose_command(
         raise SettingError("--image: an image has a name")
     _check_ours(out_dir)
     containers = Containers(out_dir, agents, topology, seed, name, image, secrets, publish)
-    containers.check()  # before anything is written
+    contents = containers.files()  # before anything is written: it refuses what cannot work
     made = [] if secrets is None else make_tokens(secrets)
     prepare(out_dir)
-    files = [*write_containers(containers), *made]
+    files = [*write_files(contents), *made]
     out.print("wrote " + " ".join(str(path) for path in files), soft_wrap=True)
     if secrets is not None:
         _note_unreadable(secrets)

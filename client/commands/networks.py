@@ -25,7 +25,7 @@ from client.commands.app import (
 )
 from client.console import INEXACT, err, note, out, program
 from client.coordinator import Coordinator
-from client.live import NOT_LET_IN, LiveView, bar_of, state_of, table_of
+from client.live import REFUSES_US, LiveView, bar_of, state_of, table_of
 from client.network.document import read_network
 from client.network.plan import NetworkPlan, load_plan
 from client.running import Comparison, compare_plan, run_network
@@ -177,7 +177,7 @@ def status_command(
 
 
 def _refusing(name: str) -> dict[str, Any]:
-    return {"name": name, "answers": True, "state": NOT_LET_IN}
+    return {"name": name, "answers": True, "state": REFUSES_US}
 
 
 def _row(name: str, status: Any, score: Any, consensus_error: float | None) -> dict[str, Any]:

@@ -61,6 +61,14 @@ def test_the_images_version_is_the_projects() -> None:
     assert set(in_image) == {version}
 
 
+def test_the_image_installs_nothing_that_is_not_pinned_by_its_hash() -> None:
+    recipe = (ROOT / "docker" / "Dockerfile").read_text().replace("\\\n", " ")
+    installs = re.findall(r"pip --python \S+ install [^&]*", recipe)
+    assert len(installs) == 3
+    for install in installs:  # all but the project's own wheel, built there, for which nothing may be fetched
+        assert "--require-hashes" in install or "--no-deps --no-index dist/" in install
+
+
 # Whatever is asked for.
 
 odd_names = st.text("ab 'Ü\"#:{}[]&*%!\\\n,|>-", min_size=1, max_size=8).filter(lambda name: set(name) != {"."})
