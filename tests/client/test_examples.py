@@ -54,8 +54,9 @@ def node() -> str:
     if found is None and find_spec("playwright") is not None:
         from playwright._impl._driver import compute_driver_executable
 
-        brought = Path(compute_driver_executable()[0])
-        found = str(brought) if brought.exists() else None
+        brought = compute_driver_executable()[0]
+        runs = Path(brought).exists() and subprocess.run([brought, "--version"], capture_output=True).returncode == 0
+        found = brought if runs else None  # without a browser's libraries it does not run
     return found or missing("node", "nodejs")
 
 
