@@ -11,7 +11,7 @@ from service.inference.centers import choose_random
 from service.inference.conditioning import condition
 from service.inference.features import CenterFeatures
 from service.inference.likelihoods import Probit
-from service.inference.prediction import raster
+from service.inference.raster import raster
 
 CENTERS, LENGTHSCALE, LEARNED, PIXELS = 1500, 0.5, 2000, 300
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from client.result import Result
 from service.inference.belief import DiagonalGaussian
-from service.inference.prediction import Prediction, raster
+from service.inference.prediction import Prediction
+from service.inference.raster import raster
 
 MOST_AGENTS = 8
 DIVERGING, SEQUENTIAL = "PuOr_r", "cividis"  # both can be read by the colour-blind

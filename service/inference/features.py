@@ -51,6 +51,11 @@ class Features(ABC):
 
     @property
     @abstractmethod
+    def extent(self) -> tuple[FloatArray, FloatArray]:
+        """The lower and upper corner of the box that the features are about."""
+
+    @property
+    @abstractmethod
     def gamma2(self) -> FloatArray:
         """Each centre's gamma2, shape (l,)."""
 
@@ -79,6 +84,12 @@ class CenterFeatures(Features):
     @property
     def centers(self) -> FloatArray:
         return self._centers
+
+    @property
+    def extent(self) -> tuple[FloatArray, FloatArray]:
+        """The box around the centres, and a lengthscale more on every side."""
+        longest = np.sqrt(0.5 / self._gamma2.min())
+        return self._centers.min(axis=0) - longest, self._centers.max(axis=0) + longest
 
     @property
     def gamma2(self) -> FloatArray:
@@ -162,6 +173,12 @@ class LatticeFeatures(Features):
         axes = [low + np.arange(count) * self.spacing for low, count in zip(self.lower, self.counts, strict=True)]
         grid = np.meshgrid(*axes, indexing="ij")
         return frozen(np.stack(grid, axis=-1).reshape(-1, self.dimension))
+
+    @property
+    def extent(self) -> tuple[FloatArray, FloatArray]:
+        """The lattice's bounds; where they leave no room, a lengthscale more."""
+        room = np.where(self.upper > self.lower, 0.0, self.lengthscale)
+        return self.lower - room, self.upper + room
 
     @cached_property
     def gamma2(self) -> FloatArray:

@@ -176,7 +176,7 @@ class Poisson(Likelihood):
 
     def predictive(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         rate = _rate(mean + 0.5 * variance)
-        return rate, rate + np.minimum(rate, 1e150) ** 2 * np.expm1(np.minimum(variance, 20.0))
+        return rate, rate + np.minimum(rate, 1e145) ** 2 * np.expm1(np.minimum(variance, 20.0))
 
 
 class VectorGaussian(_Real):

@@ -1,23 +1,22 @@
-"""Predictions: what a belief says of new points, and rasters of them."""
+"""Predictions: what a belief says of new points."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
 
-from service.errors import DataError, ModelError
-from service.inference import kernels
+from service.errors import DataError
 from service.inference.activations import Activations
-from service.inference.arrays import FloatArray, as_floats
-from service.inference.belief import Belief, DiagonalGaussian, FullGaussian
-from service.inference.features import Features
+from service.inference.arrays import FloatArray
+from service.inference.belief import LOG_TWO_PI, Belief, DiagonalGaussian, FullGaussian
 from service.inference.likelihood import Likelihood
 from service.inference.stack import check_same_kind
 
-_ROWS_AT_ONCE = 2048
+_MOST_ROWS = 2048
+_FEWEST_ROWS = 16
+_WORK_AT_ONCE = 200_000_000  # multiplications: the solver keeps all other threads waiting until it is done
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +25,7 @@ class Prediction:
 
     latent_mean, latent_variance: of f = Phi^T theta, the belief alone; the variance shrinks as evidence grows.
     mean, variance: of y itself, noise included; for class labels the mean is P(y = 1).
+    entropy: of the label; where y is no label, of f.
     """
 
     latent_mean: FloatArray
@@ -48,8 +48,13 @@ class Prediction:
 
     @property
     def entropy(self) -> FloatArray:
-        """Of a class label, in nats."""
-        return binary_entropy(self.mean)
+        """In nats: of a class label; for any other y the differential entropy of f, log((2 pi e)^p |S|) / 2."""
+        if self.likelihood.is_binary:
+            return binary_entropy(self.mean)
+        if not self.likelihood.is_vector:
+            return 0.5 * (1.0 + LOG_TWO_PI + np.log(self.latent_variance))
+        _, log_determinant = np.linalg.slogdet(self.latent_variance)
+        return 0.5 * (self.likelihood.outputs * (1.0 + LOG_TWO_PI) + log_determinant)
 
 
 def predict(belief: Belief, activations: Activations, likelihood: Likelihood) -> Prediction:
@@ -64,7 +69,7 @@ def predict_all(beliefs: Sequence[Belief], activations: Activations, likelihood:
     """The same points as seen by several beliefs of one family, at the cost of little more than one."""
     outputs = likelihood.outputs
     check_same_kind(beliefs)
-    _check_size(beliefs[0], activations.feature_count, outputs)
+    check_size(beliefs[0], activations.feature_count, outputs)
     shape = (len(activations), len(beliefs), outputs)
     means = activations.times(_columns([belief.mean for belief in beliefs], outputs)).reshape(shape)
     if isinstance(beliefs[0], DiagonalGaussian):
@@ -78,7 +83,8 @@ def predict_all(beliefs: Sequence[Belief], activations: Activations, likelihood:
     return [Prediction(means[:, agent], variances[:, agent], likelihood) for agent in range(len(beliefs))]
 
 
-def _check_size(belief: Belief, feature_count: int, outputs: int) -> None:
+def check_size(belief: Belief, feature_count: int, outputs: int) -> None:
+    """Refuse features that are not the belief's."""
     size = outputs * feature_count
     if belief.dimension != size:
         raise DataError(
@@ -94,64 +100,14 @@ def _columns(vectors: list[FloatArray], outputs: int) -> FloatArray:
 def _covariances(belief: FullGaussian, activations: Activations, outputs: int) -> FloatArray:
     """Phi^T Omega^-1 Phi of each row, (rows, p, p), from U = L^-1 Phi^T, never from an inverse."""
     pieces = [np.empty((0, outputs, outputs))]
-    for chunk in activations.chunks(_ROWS_AT_ONCE):
+    rows_at_once = max(_FEWEST_ROWS, min(_MOST_ROWS, _WORK_AT_ONCE // belief.dimension**2 // outputs))
+    for chunk in activations.chunks(rows_at_once):
         phi = chunk.dense().T
         whitened = belief.whiten(np.kron(np.eye(outputs), phi).astype(np.float64)).reshape(
             belief.dimension, outputs, len(chunk)
         )
         pieces.append(np.einsum("dpr,dqr->rpq", whitened, whitened))
     return np.concatenate(pieces)
-
-
-def raster(belief: Belief, features: Features, likelihood: Likelihood, x_axis: Any, y_axis: Any) -> Prediction:
-    """The predictions at all pixels (x_axis[j], y_axis[i]) of a 2-D model, shape (rows of y, columns of x).
-
-    Equal to `predict` at each pixel. Without a cutoff a kernel is a product over the axes, so the map of a diagonal
-    belief is two matrix products; with one, each centre touches only the pixels that it reaches.
-    """
-    if features.dimension != 2 or likelihood.is_vector:
-        described = f"{features.dimension} coordinates and {likelihood.outputs} outputs"
-        raise ModelError(f"a raster needs a model of 2 coordinates and a single output, not of {described}")
-    _check_size(belief, features.feature_count, 1)
-    x = _checked_axis("x_axis", x_axis)
-    y = _checked_axis("y_axis", y_axis)
-    if not isinstance(belief, DiagonalGaussian):
-        pixels = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        shape = (y.size, x.size)
-        parts = [predict(belief, features.activate(part), likelihood) for part in _pieces(pixels)]
-        means = np.concatenate([part.latent_mean for part in parts]).reshape(shape)
-        return Prediction(means, np.concatenate([part.latent_variance for part in parts]).reshape(shape), likelihood)
-    constant_mean, constant_variance = belief.mean[0], belief.variance[0]
-    mean, variance = (_splat if features.cutoff is not None else _products)(belief, features, x, y)
-    return Prediction(mean + constant_mean, variance + constant_variance, likelihood)
-
-
-def _products(belief: Belief, features: Features, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """sum_s mu_s k_s and sum_s sigma_s^2 k_s^2 over the grid, from each axis' factors of the kernels."""
-    across = np.exp(-features.gamma2 * (x[:, None] - features.centers[:, 0]) ** 2)
-    down = features.gamma1 * np.exp(-features.gamma2 * (y[:, None] - features.centers[:, 1]) ** 2)
-    mean = (down * belief.mean[1:]) @ across.T
-    return mean, (down**2 * belief.variance[1:]) @ (across**2).T
-
-
-def _splat(belief: Belief, features: Features, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    mean, variance = np.zeros((y.size, x.size)), np.zeros((y.size, x.size))
-    means, variances = belief.mean[1:].copy(), belief.variance[1:].copy()
-    kernels.splat(
-        x, y, features.centers, features.gamma2, features.gamma1, features.threshold, means, variances, mean, variance
-    )
-    return mean, variance
-
-
-def _pieces(pixels: FloatArray) -> list[FloatArray]:
-    return np.array_split(pixels, max(1, -(-len(pixels) // _ROWS_AT_ONCE)))
-
-
-def _checked_axis(name: str, axis: Any) -> FloatArray:
-    values = as_floats(name, axis, 1)
-    if values.size == 0 or (np.diff(values) <= 0).any():
-        raise DataError(f"{name} must be one or more numbers in ascending order")
-    return values
 
 
 def binary_entropy(probability: FloatArray) -> FloatArray:

@@ -11,7 +11,8 @@ from scipy.special import expit, ndtr
 from service.inference.belief import Family
 from service.inference.features import CenterFeatures, Features, LatticeFeatures
 from service.inference.likelihoods import Gaussian, Likelihood, Logistic, Poisson, Probit, StudentT
-from service.inference.prediction import predict, predict_all, raster
+from service.inference.prediction import predict, predict_all
+from service.inference.raster import raster
 from tests.inference.builders import belief_with, center_features, points, snapshot
 from tests.inference.oracles import XI, Curve, as_matrix, gaussian_expectation
 

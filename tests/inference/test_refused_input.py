@@ -11,7 +11,8 @@ from service.inference.conditioning import condition
 from service.inference.features import CenterFeatures, LatticeFeatures
 from service.inference.likelihoods import Gaussian, Likelihood, Logistic, Poisson, Probit, StudentT, VectorGaussian
 from service.inference.objective import expected_log_likelihood
-from service.inference.prediction import predict, raster
+from service.inference.prediction import predict
+from service.inference.raster import raster
 from service.inference.round import RoundRule
 from tests.inference.builders import belief_with, center_features, points
 
