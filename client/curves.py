@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from client.evaluation import Scores, evaluate
+from client.evaluation import evaluate
 from client.streams.tables import Table
 from service.inference.arrays import FloatArray
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
 from service.inference.objective import consensus_error
+from service.inference.scores import Scores
 
 _TEST_ROWS = 2000
 

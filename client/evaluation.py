@@ -9,16 +9,8 @@ from service.errors import DataError, DelboError, NumericalError
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
-from service.inference.objective import (
-    accuracy,
-    balanced_accuracy,
-    calibration_error,
-    cross_entropy,
-    root_mean_square_error,
-)
 from service.inference.prediction import Prediction, predict_all
-
-Scores = dict[str, float]
+from service.inference.scores import ErrorSums, Scores, label_scores
 
 _ROWS_AT_ONCE = 2048
 
@@ -55,28 +47,15 @@ def _classification(beliefs: Sequence[Belief], features: Features, likelihood: L
     probabilities = np.empty((len(beliefs), len(test)))
     for rows, predictions in _predictions(beliefs, features, likelihood, test):
         probabilities[:, rows] = [prediction.mean for prediction in predictions]
-    return [
-        {
-            "accuracy": accuracy(p, test.y),
-            "balanced_accuracy": balanced_accuracy(p, test.y),
-            "cross_entropy": cross_entropy(p, test.y),
-            "calibration_error": calibration_error(p, test.y),
-        }
-        for p in probabilities
-    ]
+    return [label_scores(p, test.y) for p in probabilities]
 
 
 def _regression(beliefs: Sequence[Belief], features: Features, likelihood: Likelihood, test: Table) -> list[Scores]:
     """Root mean square error, and the mean log predictive density."""
-    squares, logs = np.zeros(len(beliefs)), np.zeros(len(beliefs))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `evaluate`
-        for rows, predictions in _predictions(beliefs, features, likelihood, test):
-            y = test.y[rows]
-            for agent, seen in enumerate(predictions):
-                squares[agent] += root_mean_square_error(seen.mean, y) ** 2 * len(y)
-                logs[agent] += likelihood.log_predictive_density(y, seen.latent_mean, seen.latent_variance).sum()
-        rmse, log_density = np.sqrt(squares / len(test)), logs / len(test)
-    return [{"rmse": float(r), "log_density": float(d)} for r, d in zip(rmse, log_density, strict=True)]
+    sums = [ErrorSums()] * len(beliefs)
+    for rows, predictions in _predictions(beliefs, features, likelihood, test):
+        sums = [one.plus(seen, test.y[rows]) for one, seen in zip(sums, predictions, strict=True)]
+    return [one.scores for one in sums]
 
 
 def _predictions(

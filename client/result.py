@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from client.curves import Curves
-from client.evaluation import Scores
 from client.mixing_weights import spectral_gap
 from client.streams.tables import Table
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
 from service.inference.objective import consensus_divergence, consensus_error, divergences_from_center
+from service.inference.scores import Scores
 from service.wire.model import ModelSpec
 
 

@@ -13,7 +13,7 @@ from client.concurrently import beside
 from client.console import INEXACT, note
 from client.coordinator import Coordinator
 from client.curves import Curves, sample
-from client.evaluation import Scores, count_uncovered, evaluate
+from client.evaluation import count_uncovered, evaluate
 from client.network.plan import NetworkPlan
 from client.result import Result, summarize
 from client.simulation import Simulation
@@ -23,6 +23,7 @@ from client.tokens import Tokens
 from service.errors import DelboError
 from service.inference.belief import Belief
 from service.inference.objective import consensus_error
+from service.inference.scores import Scores
 from service.wire.answers import Status
 
 _LOOK_EVERY_S = 0.5

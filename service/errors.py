@@ -5,7 +5,9 @@
     ├── DataError               observations or a data file are wrong
     │   ├── DimensionError      points or targets have another number of columns than the model
     │   ├── NotFiniteError      a number is NaN or infinite
-    │   └── TargetError         y is a value that the likelihood cannot produce
+    │   ├── TargetError         y is a value that the likelihood cannot produce
+    │   ├── PointsError         points to predict at are wrong
+    │   └── VerificationError   the verification document is wrong
     ├── TopologyError           a graph or its mixing weights cannot work
     ├── SettingError            an option, argument or document is out of its range
     ├── NumericalError          arithmetic left the numbers that a belief may have
@@ -27,6 +29,9 @@
     ├── BacklogFullError        the inbox is full; later there is room
     ├── BatchTooLargeError      more observations at once than the inbox ever holds
     ├── TooManyClientsError     no room for the marks of yet another client
+    ├── TooManyPointsError      more points at once than one request may have
+    ├── NoMapError              a map of a model that has none, or none of this kind
+    ├── BusyError               so many questions wait that another has no room; later it has
     ├── PeerError               another agent, whose answer is needed now, cannot give it
     ├── StoppingError           the agent is shutting down
     ├── AgentRefusedError       an agent answered a client that it cannot do what was asked
@@ -59,6 +64,14 @@ class NotFiniteError(DataError):
 
 class TargetError(DataError):
     """A target y has a value that the likelihood cannot produce."""
+
+
+class PointsError(DataError):
+    """The points to predict at are wrong."""
+
+
+class VerificationError(DataError):
+    """The verification document is wrong."""
 
 
 class TopologyError(DelboError):
@@ -151,6 +164,18 @@ class BatchTooLargeError(DelboError):
 
 class TooManyClientsError(DelboError):
     """There is no room for the marks of yet another client."""
+
+
+class TooManyPointsError(DelboError):
+    """More points at once than one request may have."""
+
+
+class NoMapError(DelboError):
+    """A map was asked for of a model that has none, or none of this kind."""
+
+
+class BusyError(DelboError):
+    """So many questions wait already that another has no room; later it has."""
 
 
 class PeerError(DelboError):

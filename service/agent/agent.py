@@ -15,17 +15,23 @@ from service.agent.configuration import (
     check_source_change,
     is_repeated,
 )
+from service.agent.events import Events
 from service.agent.exchange import first_state
 from service.agent.group_commit import GroupCommit
 from service.agent.inbox import Inbox
+from service.agent.maps import Maps
+from service.agent.meters import Traffic
 from service.agent.model import LoadedModel
 from service.agent.neighbors import Fetch, Neighbors
 from service.agent.observation_log import Mark, StoredBatch
 from service.agent.publication import Publication, Snapshot
+from service.agent.readings import Readings
 from service.agent.rounds import Rounds
 from service.agent.store import Kind, Store
+from service.agent.verification import LoadedVerification
 from service.errors import BacklogFullError, NoModelError, NotNewcomerError, SettingError, StorageError
 from service.inference.belief import Evidence
+from service.wire.answers import RoundSummary
 from service.wire.configuration import (
     NO_NEIGHBORS,
     NO_SCHEDULE,
@@ -33,9 +39,9 @@ from service.wire.configuration import (
     NeighborsDocument,
     ScheduleDocument,
 )
-from service.wire.document import Document
 from service.wire.observations import ObservationReader, Observations
 from service.wire.problems import ROUND_GONE
+from service.wire.verification import VerificationDocument
 
 _TRY_DISK_EVERY_S = 1.0
 
@@ -59,8 +65,13 @@ class Agent:
         self._fetch, self._inbox_limit = fetch, inbox_limit
         self.store = Store(folder, name, history_limit)
         self.publication = Publication(self.store)
+        self.events = Events(self.store)
+        self.traffic = Traffic()
+        self.readings = Readings()
+        self.maps = Maps(self.readings)
         self.neighbors = Neighbors(fetch, clock)
-        self.rounds = Rounds(self.store, self.neighbors, self.publication, self._restored(), clock)
+        self.rounds = Rounds(self.store, self.neighbors, self.publication, self.events, self._restored(), clock)
+        self.rounds.verified = self._last_verified()
         self.commits = GroupCommit(lambda: self.inbox.log, self._stored)
         self.stopped = asyncio.Event()
 
@@ -72,6 +83,7 @@ class Agent:
                 tasks.create_task(self.rounds.run())
                 tasks.create_task(self._watch_disk())
         finally:
+            self.readings.close()
             self.store.close()
 
     async def _watch_disk(self) -> None:
@@ -87,6 +99,7 @@ class Agent:
         """Abandon what waits, finish what is being computed or stored, take nothing new."""
         self.stopped.set()
         self.publication.stop()
+        self.events.stop()
         self.commits.stop()
         self.rounds.stop()
 
@@ -158,7 +171,7 @@ class Agent:
                 snapshot = Snapshot.of(model, state, self.store.identity)
             else:
                 snapshot = Snapshot(model, shown.state, shown.kept)
-            await self._put("model", document, None if shown else snapshot)
+            await self._put("model", document.model_dump_json(), None if shown else snapshot)
             await self._take_over(replace(current, model=model), snapshot)
         log.info("model %s is in force: %d parameters", model.model_id[:12], model.prior.dimension)
 
@@ -179,7 +192,7 @@ class Agent:
             if shown is not None:
                 state = first_state(self.name, document.epoch, borrowed or shown.state.evidence)
                 snapshot = Snapshot.of(shown.model, state, self.store.identity)
-            await self._put("neighbors", document, snapshot, document.history)
+            await self._put("neighbors", document.model_dump_json(), snapshot, document.history)
             self.neighbors.connect(document.neighbors, document.precision)
             await self._take_over(replace(current, neighbors=document), snapshot)
         log.info("epoch %d begins, with %d neighbors", document.epoch, len(document.neighbors))
@@ -192,9 +205,22 @@ class Agent:
                 return
             check_schedule(document, self._inbox_limit)
             check_source_change(document, current, self.store)
-            await self._put("schedule", document, None)
+            await self._put("schedule", document.model_dump_json(), None)
             await self._take_over(replace(current, schedule=document), self.publication.current)
         log.info("schedule %d is in force: %s", document.revision, "paused" if document.paused else document.exchange)
+
+    async def put_verification(self, document: VerificationDocument) -> None:
+        """Score the belief on these points from now on, every so many rounds."""
+        async with self.rounds.turn:
+            current = self.configuration
+            if is_repeated(document, None if current.verification is None else current.verification.document):
+                return
+            verification = LoadedVerification(document, self.model)
+            body = await asyncio.to_thread(verification.prepared_json)
+            await self._put("verification", body, None)
+            await self._take_over(replace(current, verification=verification), self.publication.current)
+            self.rounds.verified = None
+        log.info("verification %d is in force: %d points", document.revision, len(document))
 
     def faults(self) -> dict[str, str]:
         """Why this agent is not ready, in plain words; empty if it is."""
@@ -223,9 +249,9 @@ class Agent:
         if self.store.counters.applied:
             raise NotNewcomerError(f"this agent has evidence of its own, which would be lost by starting from {name}")
 
-    async def _put(self, kind: Kind, document: Document, snapshot: Snapshot | None, history: int = 1) -> None:
+    async def _put(self, kind: Kind, body: str, snapshot: Snapshot | None, history: int = 1) -> None:
         kept = None if snapshot is None else snapshot.kept
-        await asyncio.to_thread(self.store.put_document, kind, document.model_dump_json(), kept, history)
+        await asyncio.to_thread(self.store.put_document, kind, body, kept, history)
 
     async def _take_over(self, configuration: Configuration, snapshot: Snapshot | None) -> None:
         """A document is on disk: let it be seen, and begin the round anew."""
@@ -240,6 +266,12 @@ class Agent:
         self.inbox.accepted(batch)
         self.rounds.notice()
 
+    def _last_verified(self) -> RoundSummary | None:
+        verification = self.configuration.verification
+        if verification is None:
+            return None
+        return self.store.newest_with(lambda summary: summary.verification == verification.document.revision)
+
     def _restored(self) -> Configuration:
         """The configuration that is on disk, with the belief, the inbox and the rounds that peers may still ask for."""
         bodies = self.store.documents()
@@ -251,7 +283,11 @@ class Agent:
             schedule = ScheduleDocument.model_validate_json(bodies["schedule"])
         if "model" in bodies:
             model = LoadedModel.load(ModelDocument.model_validate_json(bodies["model"]))
-        configuration = Configuration(model, neighbors, schedule)
+        verification = None
+        if "verification" in bodies and model is not None:
+            document = VerificationDocument.from_json(bodies["verification"].encode(), model.reader)
+            verification = LoadedVerification(document, model)
+        configuration = Configuration(model, neighbors, schedule, verification)
         kept = self.store.newest_round()
         if model is not None and kept is not None:
             self.publication.publish(Snapshot.restored(model, kept), neighbors.history)

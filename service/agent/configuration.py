@@ -6,6 +6,7 @@ from service.agent.inbox import Inbox, ReplayInbox, StreamInbox
 from service.agent.model import LoadedModel
 from service.agent.observation_log import Intake, ObservationLog
 from service.agent.store import Store
+from service.agent.verification import LoadedVerification
 from service.errors import (
     ConflictError,
     ModelLoadedError,
@@ -22,6 +23,9 @@ from service.wire.configuration import (
     NeighborsDocument,
     ScheduleDocument,
 )
+from service.wire.verification import VerificationDocument
+
+Numbered = ModelDocument | NeighborsDocument | ScheduleDocument | VerificationDocument
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +35,11 @@ class Configuration:
     model: LoadedModel | None = None
     neighbors: NeighborsDocument = NO_NEIGHBORS
     schedule: ScheduleDocument = NO_SCHEDULE
+    verification: LoadedVerification | None = None
     inbox: Inbox | None = None
 
 
-def is_repeated(
-    new: ModelDocument | NeighborsDocument | ScheduleDocument,
-    current: ModelDocument | NeighborsDocument | ScheduleDocument | None,
-) -> bool:
+def is_repeated(new: Numbered, current: Numbered | None) -> bool:
     """Whether the document is in force already; older ones, and another one with the same number, are refused."""
     if current is None or new.number > current.number:
         return False

@@ -3,11 +3,13 @@
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from service.agent.meters import Durations
 from service.errors import StorageError
 
 FILE_NAME: Final = "agent.sqlite3"
@@ -41,6 +43,7 @@ class Database:
         """Open the agent's file, or make it; no other process can open it meanwhile."""
         self.lock = threading.RLock()
         self.fault: str | None = None  # why the last transaction could not be written
+        self.commits = Durations()
         path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +68,9 @@ class Database:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
+                begun_at = time.perf_counter()
                 self.connection.execute("COMMIT")
+                self.commits.add(time.perf_counter() - begun_at)
                 self.fault = None
             except BaseException as fault:
                 with suppress(sqlite3.Error):

@@ -5,13 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from service.agent.exchange import EXCHANGES, Combined, State
 from service.errors import ModelError
 from service.inference.arrays import FloatArray
-from service.inference.belief import Belief
+from service.inference.belief import Belief, Evidence, kl_divergence
 from service.inference.conditioning import ConditioningInfo
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
+from service.inference.objective import expected_log_likelihood
+from service.inference.prediction import Prediction, predict
 from service.inference.round import RoundRule, observe
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
 from service.wire.observations import ObservationReader
@@ -20,6 +24,8 @@ from service.wire.parameters import ParameterCodec, ParameterMessage
 _LOCAL_ROWS = 65_536
 _DENSE_VALUES = 16_000_000
 _FEWEST_ROWS = 256
+_LOCAL_POINTS = 16_384
+_DENSE_POINT_VALUES = 4_000_000
 
 
 class Computed(NamedTuple):
@@ -97,6 +103,33 @@ class LoadedModel:
             info = ConditioningInfo(*(one + other for one, other in zip(info, added, strict=True)))
             rule = replace(rule, forgetting=1.0)  # once a round
         return Computed(exchange.absorb(combined.state, evidence), combined, info)
+
+    def predict(self, belief: Belief, x: FloatArray) -> Prediction:
+        """What the belief says of these points; as many as one likes, for they are taken in parts."""
+        size = self.points_at_once
+        parts = [
+            predict(belief, self.features.activate(x[begin : begin + size]), self.likelihood)
+            for begin in range(0, max(len(x), 1), size)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        mean = np.concatenate([part.latent_mean for part in parts])
+        return Prediction(mean, np.concatenate([part.latent_variance for part in parts]), self.likelihood)
+
+    def delbo_component(self, q: Belief, mixed: Evidence, x: FloatArray, y: FloatArray, agents: int) -> float:
+        """This agent's part of the DELBO, with `mixed` the evidence before its own observations."""
+        expected = sum(
+            expected_log_likelihood(q, self.features.activate(x[rows]), y[rows], self.likelihood)
+            for rows in (slice(begin, begin + self.points_at_once) for begin in range(0, len(y), self.points_at_once))
+        )
+        return expected - kl_divergence(q, self.prior.plus(mixed)) / agents
+
+    @property
+    def points_at_once(self) -> int:
+        """Points whose activations are in memory at a time, where something is asked of a belief."""
+        if self.features.cutoff is not None:
+            return _LOCAL_POINTS
+        return max(_FEWEST_ROWS, _DENSE_POINT_VALUES // self.features.feature_count)
 
     @property
     def _rows_at_once(self) -> int:

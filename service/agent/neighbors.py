@@ -44,6 +44,7 @@ class Link:
     retry_at: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    received: int = 0  # bytes of its answers' bodies
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the neighbor last answered properly."""
@@ -151,6 +152,7 @@ class Neighbors:
             headers["If-None-Match"] = link.etag
         try:
             reply = await self._fetch(link.neighbor.url, self._target(query, wait_s), headers, codec.size_limit)
+            link.received += len(reply.body)
             if reply.status == 200:
                 await self._accept(link, query, reply, codec)
             elif reply.status == 304 and "If-None-Match" in headers:

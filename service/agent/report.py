@@ -3,7 +3,7 @@
 from service.agent.agent import Agent
 from service.agent.neighbors import describe
 from service.agent.publication import Snapshot
-from service.wire.answers import BeliefSummary, ObservationCounts, Status
+from service.wire.answers import BeliefSummary, ObservationCounts, Status, VerificationStatus
 
 
 def status(agent: Agent) -> Status:
@@ -12,7 +12,6 @@ def status(agent: Agent) -> Status:
     schedule, shown = configuration.schedule, agent.publication.current
     _, incarnation = agent.store.identity
     now = agent.clock()
-    replay = schedule.source == "replay"
     return Status(
         agent=agent.name,
         incarnation=incarnation,
@@ -26,7 +25,7 @@ def status(agent: Agent) -> Status:
         observations=ObservationCounts(
             collected=counters.collected,
             applied=counters.applied,
-            backlog=0 if replay else counters.collected - counters.applied,
+            backlog=backlog(agent),
             uncovered=counters.uncovered,
             ended=configuration.inbox is not None and configuration.inbox.log.ended,
             open_streams=() if configuration.inbox is None else configuration.inbox.log.streams.open,
@@ -35,6 +34,22 @@ def status(agent: Agent) -> Status:
         own_weight=configuration.neighbors.own_weight,
         schedule=schedule.model_dump(),
     )
+
+
+def backlog(agent: Agent) -> int:
+    """Observations that wait to be applied; with replay none does."""
+    counters, replay = agent.store.counters, agent.configuration.schedule.source == "replay"
+    return 0 if replay else counters.collected - counters.applied
+
+
+def verification_status(agent: Agent) -> VerificationStatus:
+    """The verification document in force, without its points, and the newest scores."""
+    verification, last = agent.configuration.verification, agent.rounds.verified
+    if verification is None:
+        return VerificationStatus(0, 0, 0)
+    document = verification.document
+    head = (document.revision, document.every_rounds, len(document))
+    return VerificationStatus(*head, *((None, None, None) if last is None else (last.epoch, last.round, last.scores)))
 
 
 def belief_summary(snapshot: Snapshot, full: bool = False) -> BeliefSummary:

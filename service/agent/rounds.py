@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from service.agent.configuration import Configuration
+from service.agent.events import Events
 from service.agent.exchange import EXCHANGES
+from service.agent.figures import Measuring, RoundFacts
 from service.agent.inbox import Inbox
+from service.agent.meters import Durations
 from service.agent.neighbors import Neighbors
 from service.agent.publication import Publication, Snapshot
 from service.agent.store import Store
@@ -59,11 +62,16 @@ class Rounds:
         store: Store,
         neighbors: Neighbors,
         publication: Publication,
+        events: Events,
         configuration: Configuration,
         clock: Callable[[], float],
     ) -> None:
-        self._store, self._neighbors, self._publication = store, neighbors, publication
+        self._store, self._neighbors, self._publication, self._events = store, neighbors, publication, events
         self._clock = clock
+        self._measuring = Measuring(clock)
+        self.waits, self.durations = Durations(), Durations()
+        self.measured: RoundSummary | None = None  # the newest with figures
+        self.verified: RoundSummary | None = None  # the newest with scores
         self.configuration = configuration
         self.phase: Phase = "no-model"
         self.fault: str | None = None  # of the arithmetic: no round until something changes
@@ -214,6 +222,7 @@ class Rounds:
             if prepared.configuration is not self.configuration or self._hindrance() is not None:
                 return
             self.phase = "computing"
+            begun_at = time.perf_counter()
             try:
                 snapshot, summary = await self._worker.run(self._compute, prepared)
             except StorageError as fault:
@@ -225,6 +234,11 @@ class Rounds:
                 return
             self._failures = 0
             self._publication.publish(snapshot, self.configuration.neighbors.history)
+        self.durations.add(time.perf_counter() - begun_at)
+        self.waits.add(prepared.waited_s)
+        self.measured = self.measured if summary.distances is None else summary
+        self.verified = self.verified if summary.scores is None else summary
+        self._events.publish(summary)
         self._count_step(summary)
 
     def _count_step(self, summary: RoundSummary) -> None:
@@ -261,6 +275,11 @@ class Rounds:
         counters.rounds += 1
         counters.applied = taken.applied
         counters.uncovered += computed.info.uncovered
+        facts = RoundFacts(
+            before, snapshot, computed, prepared.answers, configuration.neighbors, schedule, taken.x, taken.y
+        )
+        computed_s = time.perf_counter() - begun_at
+        figures = self._measuring.measure(facts, configuration.verification)
         summary = RoundSummary(
             epoch=state.epoch,
             round=state.round,
@@ -271,7 +290,10 @@ class Rounds:
             missing=computed.combined.missing,
             own_weight=computed.combined.own_weight,
             waited_s=round(prepared.waited_s, 6),
-            computed_s=round(time.perf_counter() - begun_at, 6),
+            computed_s=round(computed_s, 6),
+            number=counters.rounds,
+            applied=counters.applied,
+            **figures._asdict(),
         )
         self._store.commit_round(
             snapshot.kept, configuration.neighbors.history, summary, counters, taken.obsolete_before

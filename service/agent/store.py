@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,7 @@ from service.agent.database import Database
 from service.agent.observation_log import Counters
 from service.wire.answers import RoundSummary
 
-Kind = Literal["model", "neighbors", "schedule"]
+Kind = Literal["model", "neighbors", "schedule", "verification"]
 
 _PRUNE_EVERY = 64  # rounds
 
@@ -108,10 +108,14 @@ class Store:
     def history(self, limit: int) -> list[RoundSummary]:
         """The newest summaries, oldest first."""
         with self.database.reading() as connection:
-            rows: Iterable[tuple[bytes]] = connection.execute(
-                "SELECT summary FROM history ORDER BY number DESC LIMIT ?", (limit,)
-            ).fetchall()
-        return [msgspec.msgpack.decode(summary, type=RoundSummary) for (summary,) in rows][::-1]
+            rows = connection.execute(f"{_SUMMARIES} LIMIT ?", (limit,)).fetchall()
+        return [_summary(*row) for row in rows][::-1]
+
+    def newest_with(self, told: Callable[[RoundSummary], bool]) -> RoundSummary | None:
+        """The newest of the kept summaries that tells something."""
+        with self.database.reading() as connection:
+            summaries = (_summary(*row) for row in connection.execute(_SUMMARIES))
+            return next((summary for summary in summaries if told(summary)), None)
 
     def _keep(self, connection: sqlite3.Connection, kept: KeptRound, history: int) -> deque[tuple[int, int, int]]:
         """Write the round where the oldest was: in the same place, and of the same size, SQLite changes few pages."""
@@ -130,6 +134,13 @@ class Store:
         self.database.close()
 
 
+def _summary(number: int, applied: int, body: bytes) -> RoundSummary:
+    """A summary from disk; those of earlier versions do not know their own number."""
+    summary = msgspec.msgpack.decode(body, type=RoundSummary)
+    return summary if summary.number else msgspec.structs.replace(summary, number=number, applied=applied)
+
+
+_SUMMARIES = "SELECT number, applied, summary FROM history ORDER BY number DESC"
 _PROGRESS = "SELECT number, applied, uncovered FROM history ORDER BY number DESC LIMIT 1"
 _NEWEST_ROUND = "SELECT epoch, round, message FROM rounds ORDER BY epoch DESC, round DESC LIMIT 1"
 _UPDATE_ROUND = "UPDATE rounds SET epoch = ?, round = ?, message = ? WHERE place = ?"

@@ -14,12 +14,13 @@ from service.agent.agent import Agent
 from service.api.access import Access
 from service.api.bodies import BodyReader, ClientGoneError
 from service.api.docs_page import HEADERS, docs_page
+from service.api.events import EventsEndpoint
 from service.api.incoming import Incoming
 from service.api.messages import Message, Receive, Scope, Send, header
 from service.api.observations import ObservationsEndpoint
 from service.api.openapi import describe
 from service.api.parameters import ParametersEndpoint
-from service.api.problems import ProblemError, answer_of
+from service.api.problems import ProblemError, answer_of, problem_of
 from service.api.routes import add_routes
 from service.errors import DelboError
 from service.wire.roles import ENDPOINTS
@@ -36,11 +37,12 @@ class Application:
     """One agent's ASGI application."""
 
     def __init__(self, agent: Agent, access: Access, body_limit: int) -> None:
-        self._access = access
+        self._access, self._traffic = access, agent.traffic
         bodies = BodyReader(body_limit)
         self._bare: dict[tuple[str, str], Endpoint] = {
             ("GET", "/v1/parameters"): ParametersEndpoint(agent),
             ("POST", "/v1/observations"): ObservationsEndpoint(agent, bodies),
+            ("GET", "/v1/events"): EventsEndpoint(agent, self._check),
         }
         self._behind = _fastapi(agent, bodies)
         _check_all_known(self._behind.routes)
@@ -53,7 +55,7 @@ class Application:
         if scope["path"] in _PROBES and scope["method"] == "GET":
             await self._behind(scope, receive, send)
             return
-        incoming = Incoming(scope, receive)
+        incoming = Incoming(scope, receive, self._traffic)
         if self._running >= _MOST_AT_ONCE:
             await incoming.refuse(send, ProblemError("busy", "too many requests at once: try again"))
             return
@@ -131,18 +133,23 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
     async def get_docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()), headers=HEADERS)
 
+    def response(fault: Exception) -> Response:
+        agent.traffic.refused[problem_of(fault).kind.slug] += 1
+        status, headers, body = answer_of(fault)
+        return Response(body, status, {key.decode(): value.decode() for key, value in headers})
+
     async def on_problem(request: Request, fault: Exception) -> Response:  # noqa: ARG001
-        return _response(fault)
+        return response(fault)
 
     async def on_invalid(request: Request, fault: Exception) -> Response:  # noqa: ARG001
-        return _response(ProblemError("invalid-query", _first_fault(fault)))
+        return response(ProblemError("invalid-query", _first_fault(fault)))
 
     async def on_gone(request: Request, fault: Exception) -> Response:  # noqa: ARG001
-        return _response(ProblemError("incomplete-body", "the connection was closed before the body was complete"))
+        return response(ProblemError("incomplete-body", "the connection was closed before the body was complete"))
 
     async def on_anything(request: Request, fault: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
-        return _response(fault)
+        return response(fault)
 
     for kind in (ProblemError, DelboError):
         app.add_exception_handler(kind, on_problem)
@@ -155,8 +162,3 @@ def _fastapi(agent: Agent, bodies: BodyReader) -> FastAPI:
 def _first_fault(fault: Exception) -> str:
     first: dict[str, Any] = fault.errors()[0] if isinstance(fault, RequestValidationError) else {}
     return f"{'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', 'wrong')}"
-
-
-def _response(fault: Exception) -> Response:
-    status, headers, body = answer_of(fault)
-    return Response(body, status, {key.decode(): value.decode() for key, value in headers})

@@ -1,6 +1,6 @@
 """Documents in and out: JSON or msgpack, as the headers say."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -15,16 +15,25 @@ from service.wire.parameters import MEDIA_TYPE as MSGPACK
 _JSON = "application/json"
 
 
+Language = Literal["json", "msgpack"]
+_LANGUAGES: dict[str | None, Language] = {_JSON: "json", MSGPACK: "msgpack"}
+
+
+def language_of(request: Request) -> Language:
+    """What the body is written in, as its header says."""
+    kind = media_type(request.scope)
+    if kind not in _LANGUAGES:
+        raise ProblemError("unsupported-media-type", f"content-type {kind!r}: it should be {_JSON} or {MSGPACK}")
+    return _LANGUAGES[kind]
+
+
 async def read_document(request: Request, bodies: BodyReader) -> Any:
     """The body, decoded and not yet checked."""
-    kind = media_type(request.scope)
-    if kind not in (_JSON, MSGPACK):
-        raise ProblemError("unsupported-media-type", f"content-type {kind!r}: it should be {_JSON} or {MSGPACK}")
+    language = language_of(request)
     body = await bodies.whole(request.scope, request.receive)
     try:
-        return msgspec.json.decode(body) if kind == _JSON else msgspec.msgpack.decode(body)
+        return msgspec.json.decode(body) if language == "json" else msgspec.msgpack.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        language = "json" if kind == _JSON else "msgpack"
         raise ProblemError(f"invalid-{language}", f"this is not {language}: {fault}") from None
 
 

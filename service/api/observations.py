@@ -174,6 +174,7 @@ class _Stream:
 
     async def _answer_fault(self, fault: Exception, send: Send) -> None:
         problem = problem_of(fault)
+        self._agent.traffic.refused[problem.kind.slug] += 1
         told = ProblemError(problem.kind.slug, str(problem), stored=self._stored, **problem.extra)
         if self._acknowledging:
             await send(_line(document_of(told), more=False))

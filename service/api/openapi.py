@@ -10,6 +10,7 @@ from service.wire.configuration import LONGEST_WAIT_S
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
 from service.wire.problems import PROBLEM_TYPE
 from service.wire.roles import ENDPOINTS, Role
+from service.wire.verification import MOST_ROUNDS
 
 _PROBLEM = {"description": "A problem", "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 _OBJECT = {"type": "object"}
@@ -28,9 +29,29 @@ def takes(document: type[BaseModel]) -> dict[str, Any]:
     _schemas.update(definitions)
     _schemas[document.__name__] = schema
     reference = {"$ref": f"#/components/schemas/{document.__name__}"}
+    return takes_body({"application/json": {"schema": reference}, MSGPACK: {"schema": reference}})
+
+
+def takes_body(content: dict[str, Any]) -> dict[str, Any]:
+    """For a route whose body's content types are these."""
     extra = answers()["openapi_extra"]
-    content = {"application/json": {"schema": reference}, MSGPACK: {"schema": reference}}
     return {"openapi_extra": {**extra, "requestBody": {"required": True, "content": content}}}
+
+
+def maps() -> dict[str, Any]:
+    """For the route that answers with a map."""
+    content = {kind: {"schema": _BINARY} for kind in ("image/png", "application/x-npz", "application/zip")}
+    responses = {
+        "200": {"description": "The map, as `format` says", "content": content},
+        "304": {"description": "The round is still the one that If-None-Match names"},
+    }
+    return {"openapi_extra": {"responses": {**responses, **_ERRORS}}}
+
+
+def metrics() -> dict[str, Any]:
+    """For the route that Prometheus asks."""
+    content = {kind: {"schema": {"type": "string"}} for kind in ("text/plain", "application/openmetrics-text")}
+    return {"openapi_extra": {"responses": {"200": {"description": "The metrics", "content": content}}}}
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -42,6 +63,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["paths"]["/v1/parameters"] = {"get": _PARAMETERS}
         document["paths"]["/v1/observations"] = {"post": _OBSERVATIONS}
+        document["paths"]["/v1/events"] = {"get": _EVENTS}
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 operation["responses"].pop("422", None)  # FastAPI's own answer; here it is a problem like any other
@@ -92,12 +114,59 @@ _PARAMETERS: dict[str, Any] = {
     },
 }
 
+_EVENTS: dict[str, Any] = {
+    "summary": "Server-sent events, one for every round",
+    "parameters": [
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": "The id of the last event that was read: those after it are told first.",
+        }
+    ],
+    "responses": {
+        "200": {"description": "Events without end", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        **_ERRORS,
+    },
+}
+
 _POINT = {"type": "array", "items": {"type": "number"}}
+_X = {"oneOf": [_POINT, {"type": "array", "items": _POINT}]}
+_Y = {"oneOf": [{"type": "number"}, _POINT, {"type": "array", "items": _POINT}]}
+_EXAMPLE = {"x": [[0.1, 2.0], [0.3, 1.9]], "y": [1, 0]}
+
+POINTS_BODY: dict[str, Any] = {
+    "application/json": {
+        "schema": {"type": "object", "required": ["x"], "properties": {"x": _X}, "additionalProperties": False},
+        "example": {"x": _EXAMPLE["x"]},
+    },
+    MSGPACK: {"schema": _BINARY},
+}
+
+VERIFICATION_BODY: dict[str, Any] = {
+    "application/json": {
+        "schema": {
+            "type": "object",
+            "required": ["revision", "every_rounds", "x", "y"],
+            "properties": {
+                "revision": {"type": "integer", "minimum": 1, "maximum": 2**62},
+                "every_rounds": {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS},
+                "x": _X,
+                "y": _Y,
+            },
+            "additionalProperties": False,
+        },
+        "example": {"revision": 1, "every_rounds": 10, **_EXAMPLE},
+    },
+    MSGPACK: {"schema": _BINARY},
+}
+
 _BODY = {
     "type": "object",
     "properties": {
-        "x": {"oneOf": [_POINT, {"type": "array", "items": _POINT}]},
-        "y": {"oneOf": [{"type": "number"}, _POINT, {"type": "array", "items": _POINT}]},
+        "x": _X,
+        "y": _Y,
         "end": {"type": "boolean"},
     },
     "additionalProperties": False,
@@ -111,7 +180,7 @@ _OBSERVATIONS: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": _BODY, "example": {"x": [[0.1, 2.0], [0.3, 1.9]], "y": [1, 0]}},
+            "application/json": {"schema": _BODY, "example": _EXAMPLE},
             "application/x-ndjson": {"schema": {"type": "string"}, "example": '{"x": [0.1, 2.0], "y": 1}\n'},
             MSGPACK: {"schema": _BINARY},
         },

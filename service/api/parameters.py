@@ -21,7 +21,7 @@ class ParametersEndpoint:
     """Answers peers with a committed round's parameters, waiting for the round if they ask for that."""
 
     def __init__(self, agent: Agent) -> None:
-        self._publication = agent.publication
+        self._publication, self.traffic = agent.publication, agent.traffic
         _, self._incarnation = agent.store.identity
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002

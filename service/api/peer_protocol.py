@@ -18,8 +18,8 @@ from uvicorn.server import ServerState
 
 from service.api.access import Access
 from service.api.messages import Headers
-from service.api.parameters import ParametersEndpoint
-from service.api.problems import ProblemError, answer_of
+from service.api.parameters import Answer, ParametersEndpoint
+from service.api.problems import ProblemError, answer_of, problem_of
 from service.errors import DelboError
 from service.wire.roles import ENDPOINTS
 
@@ -91,7 +91,7 @@ class PeerProtocol(asyncio.Protocol):
             self._access.check(_ROLE, authorization)
             answer = self._parameters.answer_at_once(query, known)
         except (ProblemError, DelboError) as fault:
-            self._write(*answer_of(fault))
+            self._write(*self._refusal(fault))
             return
         if answer is not None:
             self._write(*answer)
@@ -124,10 +124,14 @@ class PeerProtocol(asyncio.Protocol):
         except Exception as fault:
             if not isinstance(fault, ProblemError | DelboError):
                 log.exception("GET /v1/parameters failed")
-            answer = answer_of(fault)
+            answer = self._refusal(fault)
         self._answering = None
         self._write(*answer)
         self._go_on()
+
+    def _refusal(self, fault: Exception) -> Answer:
+        self._parameters.traffic.refused[problem_of(fault).kind.slug] += 1
+        return answer_of(fault)
 
     def _go_on(self) -> None:
         """Read on, and begin with what came while that was not possible."""
@@ -142,6 +146,7 @@ class PeerProtocol(asyncio.Protocol):
         lines = b"".join(b"%s: %s\r\n" % line for line in headers)
         head = b"%s%scontent-length: %d\r\n\r\n" % (_STATUS_LINES[status], lines, len(body))
         self._transport.writelines((head, body))
+        self._parameters.traffic.sent_to_peers += len(body)
         if self._stopping:
             self._transport.close()
 

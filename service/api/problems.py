@@ -21,10 +21,14 @@ class Kind(NamedTuple):
     retry_after_s: int | None = None
 
 
+_BUSY = Kind("busy", 503, "Too many requests at once", retry_after_s=1)
+
 _OF_ERRORS: dict[type[errors.DelboError], Kind] = {
     errors.DimensionError: Kind("wrong-dimension", 422, "Points or targets have the wrong number of columns"),
     errors.NotFiniteError: Kind("not-finite", 422, "A number is NaN or infinite"),
     errors.TargetError: Kind("invalid-target", 422, "A target has a value that the likelihood cannot produce"),
+    errors.PointsError: Kind("invalid-points", 422, "The points are not as they should be"),
+    errors.VerificationError: Kind("invalid-verification", 422, "The verification document is wrong"),
     errors.DataError: Kind("invalid-observations", 422, "The observations are not as they should be"),
     errors.ModelError: Kind("invalid-model", 422, "The model document is wrong"),
     errors.TopologyError: Kind("invalid-mixing-weights", 422, "The mixing weights cannot work"),
@@ -45,6 +49,9 @@ _OF_ERRORS: dict[type[errors.DelboError], Kind] = {
     errors.BacklogFullError: Kind("backlog-full", 429, "The inbox is full", retry_after_s=1),
     errors.BatchTooLargeError: Kind("batch-too-large", 413, "More observations at once than the inbox holds"),
     errors.TooManyClientsError: Kind("too-many-clients", 409, "There is no room for another client's marks"),
+    errors.TooManyPointsError: Kind("too-many-points", 413, "More points at once than one request may have"),
+    errors.NoMapError: Kind("no-map", 409, "The model has no such map"),
+    errors.BusyError: _BUSY,
     errors.PeerError: Kind("peer-unavailable", 503, "Another agent did not answer", retry_after_s=1),
     errors.StoppingError: Kind("stopping", 503, "The agent is shutting down", retry_after_s=2),
     errors.StorageError: Kind("storage-failed", 503, "The disk is full or broken", retry_after_s=5),
@@ -67,7 +74,7 @@ _OF_REQUESTS = (
     Kind("unsupported-media-type", 415, "The content type is not known here"),
     Kind("unsupported-encoding", 415, "The content encoding is not known here"),
     Kind("internal", 500, "Something went wrong in the agent itself"),
-    Kind("busy", 503, "Too many requests at once", retry_after_s=1),
+    _BUSY,
 )
 
 KINDS = {kind.slug: kind for kind in (*_OF_ERRORS.values(), *_OF_REQUESTS)}

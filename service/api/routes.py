@@ -6,14 +6,19 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from service.agent.agent import Agent
-from service.agent.report import belief_summary, status
+from service.agent.report import belief_summary, status, verification_status
 from service.api.bodies import BodyReader
-from service.api.documents import read_document, write_document
-from service.api.openapi import answers, takes
+from service.api.documents import language_of, read_document, write_document
+from service.api.maps import MapQuery, get_map
+from service.api.metrics import registry_of, write_metrics
+from service.api.openapi import POINTS_BODY, VERIFICATION_BODY, answers, maps, metrics, takes, takes_body
+from service.api.predictions import post_predictions
 from service.wire.answers import History, Readiness, RoundsAnswer
 from service.wire.configuration import ModelDocument, NeighborsDocument, RoundsRequest, ScheduleDocument
+from service.wire.verification import VerificationDocument
 
 _HISTORY_AT_ONCE = 1000
+_VERIFICATIONS = {"json": VerificationDocument.from_json, "msgpack": VerificationDocument.from_msgpack}
 
 FullQuery = Annotated[bool, Query(description="With mean and variance of every parameter.")]
 ClientQuery = Annotated[str, Query(min_length=1, max_length=64, description="Who sends.")]
@@ -25,6 +30,7 @@ def add_routes(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
     _add_control(router, agent, bodies)
     _add_documents(router, agent)
     _add_reading(router, agent)
+    _add_asking(router, agent, bodies)
     _add_probes(router, agent)
 
 
@@ -48,6 +54,15 @@ def _add_control(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
         await agent.put_schedule(document)
         return write_document(request, {"revision": document.revision})
 
+    @router.put("/v1/verification", summary="Say on what points the belief is scored", **takes_body(VERIFICATION_BODY))
+    async def put_verification(request: Request) -> Response:
+        read = _VERIFICATIONS[language_of(request)]
+        reader = agent.reader
+        body = await bodies.whole(request.scope, request.receive)
+        document = await asyncio.to_thread(read, body, reader)
+        await agent.put_verification(document)
+        return write_document(request, {"revision": document.revision, "points": len(document)})
+
     @router.post("/v1/rounds", summary="Run rounds of a paused agent now", **takes(RoundsRequest))
     async def post_rounds(request: Request) -> Response:
         wanted = RoundsRequest.parse(await read_document(request, bodies))
@@ -68,6 +83,10 @@ def _add_documents(router: APIRouter, agent: Agent) -> None:
     @router.get("/v1/schedule", summary="The schedule in force", **answers())
     async def get_schedule(request: Request) -> Response:
         return write_document(request, agent.configuration.schedule.model_dump())
+
+    @router.get("/v1/verification", summary="The verification in force, and the newest scores", **answers())
+    async def get_verification(request: Request) -> Response:
+        return write_document(request, verification_status(agent))
 
     @router.get("/v1/streams", summary="How far a client's stream is", **answers())
     async def get_stream(request: Request, client: ClientQuery) -> Response:
@@ -94,11 +113,29 @@ def _add_reading(router: APIRouter, agent: Agent) -> None:
         return write_document(request, History(tuple(rounds)))
 
 
+def _add_asking(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
+    @router.post("/v1/predictions", summary="What the belief says of points", **takes_body(POINTS_BODY))
+    async def ask_predictions(request: Request) -> Response:
+        return await post_predictions(request, agent, bodies)
+
+    @router.get("/v1/map", summary="The belief as a map: picture, numbers, or for navigation", **maps())
+    async def ask_map(request: Request, query: Annotated[MapQuery, Query()]) -> Response:
+        return await get_map(request, agent, query)
+
+
 def _add_probes(router: APIRouter, agent: Agent) -> None:
     @router.get("/livez", include_in_schema=False)
     @router.get("/v1/livez", summary="Whether the process answers")
     async def get_livez() -> dict[str, Any]:
         return {"alive": True}
+
+    registry = registry_of(agent)
+
+    @router.get("/metrics", include_in_schema=False)
+    @router.get("/v1/metrics", summary="The agent in figures, for Prometheus", **metrics())
+    async def get_metrics(request: Request) -> Response:
+        content, content_type = write_metrics(registry, request.headers.get("accept", ""))
+        return Response(content, headers={"content-type": content_type})
 
     @router.get("/readyz", include_in_schema=False)
     @router.get("/v1/readyz", summary="Whether the agent can do its work")

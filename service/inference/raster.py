@@ -5,11 +5,12 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from service.errors import DataError, ModelError, SettingError
 from service.inference import kernels
 from service.inference.arrays import FloatArray, as_floats
-from service.inference.belief import Belief, DiagonalGaussian
+from service.inference.belief import Belief, DiagonalGaussian, Family, FullGaussian
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
 from service.inference.prediction import Prediction, check_size, predict
@@ -19,6 +20,9 @@ LONGEST_SIDE = 20_000  # pixels
 
 _ROWS_AT_ONCE = 2048
 _VALUES_AT_ONCE = 2_000_000  # bounds the memory of the matrix products
+_PRODUCT_GAIN = 10  # a matrix product does a centre and a pixel so many times faster
+_FULL_GAIN = 40
+_UNLEARNED_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,12 @@ class Grid:
     @cached_property
     def x_axis(self) -> FloatArray:
         """The pixels' centres from left to right."""
-        axis: FloatArray = self.left + (np.arange(self.width) + 0.5) * self.resolution
-        return axis
+        return _centres(self.left, self.width, self.resolution)
 
     @cached_property
     def y_axis(self) -> FloatArray:
         """The pixels' centres from bottom to top."""
-        axis: FloatArray = self.bottom + (np.arange(self.height) + 0.5) * self.resolution
-        return axis
+        return _centres(self.bottom, self.height, self.resolution)
 
     @property
     def pixels(self) -> int:
@@ -73,6 +75,10 @@ class Grid:
         for axis in (self.x_axis, self.y_axis):
             if not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
                 raise SettingError("the resolution is too fine for coordinates as large as these bounds")
+
+
+def _centres(start: float, count: int, step: float) -> FloatArray:
+    return start + (np.arange(count, dtype=np.float64) + 0.5) * step
 
 
 def default_bounds(features: Features) -> tuple[float, float, float, float]:
@@ -100,6 +106,31 @@ def raster(belief: Belief, features: Features, likelihood: Likelihood, x_axis: A
     constant_mean, constant_variance = belief.mean[0], belief.variance[0]
     mean, variance = (_splat if features.cutoff is not None else _products)(belief, features, x, y)
     return Prediction(mean + constant_mean, variance + constant_variance, likelihood)
+
+
+def raster_work(family: Family, features: Features, grid: Grid) -> float:
+    """What a raster costs, counted in centres that reach a pixel; matrix products do many of those at a time."""
+    if family == "full":
+        return grid.pixels * features.feature_count**2 / _FULL_GAIN
+    if features.cutoff is None:
+        return grid.pixels * (features.feature_count / _PRODUCT_GAIN + 1)
+    across = 2 * np.sqrt(features.threshold / features.gamma2) / grid.resolution + 1
+    return float((np.minimum(across, grid.width) * np.minimum(across, grid.height)).sum()) + grid.pixels
+
+
+def unlearned(now: Prediction, belief: Belief, at_first: Prediction, prior: Belief) -> npt.NDArray[np.bool_]:
+    """Where the centres know little more than at first: most of the prior's variance is left, the constant's aside.
+
+    The constant is learned by an observation anywhere; that tells nothing about a place that nobody has seen.
+    """
+    left = now.latent_variance - _constant_variance(belief)
+    return left >= _UNLEARNED_SHARE * (at_first.latent_variance - _constant_variance(prior))
+
+
+def _constant_variance(belief: Belief) -> float:
+    if isinstance(belief, FullGaussian):
+        return float(np.square(belief.whiten(np.eye(1, belief.dimension)[0])).sum())
+    return float(belief.variance[0])
 
 
 def check_raster(features: Features, likelihood: Likelihood) -> None:

@@ -18,6 +18,12 @@ class RoundSummary(msgspec.Struct, frozen=True):
     own_weight: float
     waited_s: float
     computed_s: float
+    number: int = 0  # of all the agent's rounds, also those of earlier epochs
+    applied: int = 0  # observations of all rounds up to this one
+    delbo: float | None = None  # this agent's part of the objective, where it was measured
+    distances: dict[str, float] | None = None  # to each neighbor's mean, as they were mixed; where they were measured
+    scores: dict[str, float] | None = None  # on the verification data, in the rounds that it asks for
+    verification: int | None = None  # the revision of those data
 
 
 class ObservationCounts(msgspec.Struct, frozen=True):
@@ -86,6 +92,35 @@ class BeliefSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     smallest_variance: float
     mean: Any = None
     variance: Any = None
+
+
+class Predictions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`POST /v1/predictions`: what the belief of that round says of each point, in the order of the points.
+
+    probability: of label 1, where y is a label; mean: of any other y. variance: of y, noise included. latent_mean,
+    latent_variance: of the function behind y, by the belief alone. entropy: of the label, else of the function.
+    """
+
+    epoch: int
+    round: int
+    model_id: str
+    variance: Any
+    entropy: Any
+    latent_mean: Any
+    latent_variance: Any
+    probability: Any = None
+    mean: Any = None
+
+
+class VerificationStatus(msgspec.Struct, frozen=True):
+    """`GET /v1/verification`: the document in force without its points, and the newest scores."""
+
+    revision: int
+    every_rounds: int
+    points: int
+    epoch: int | None = None
+    round: int | None = None
+    scores: dict[str, float] | None = None
 
 
 class Stored(msgspec.Struct, frozen=True, omit_defaults=True):

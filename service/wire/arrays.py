@@ -36,15 +36,17 @@ def to_wire(array: npt.NDArray[Any], dtype: str = "<f8") -> WireArray:
     return WireArray(dtype, array.shape, converted.reshape(-1).view(np.uint8).data)
 
 
-def from_wire(name: str, array: WireArray, shape: tuple[int, ...] | None = None) -> FloatArray:
+def from_wire(
+    name: str, array: WireArray, shape: tuple[int, ...] | None = None, most_dimensions: int = 2
+) -> FloatArray:
     """The numbers as float64, in memory of their own, if type and shape are right; their values are not looked at."""
     kind = _TYPES.get(array.dtype)
     if kind is None:
         raise WireError("dtype", f"{name} is of type {array.dtype[:20]!r}: it should be one of {', '.join(_TYPES)}")
     if shape is not None and array.shape != shape:
         raise WireError("shape", f"{name} has shape {list(array.shape)[:8]}: it should be {list(shape)}")
-    if len(array.shape) > 2 or any(length < 0 for length in array.shape):
-        raise WireError("shape", f"{name} must have one or two dimensions")
+    if len(array.shape) > most_dimensions or any(length < 0 for length in array.shape):
+        raise WireError("shape", f"{name} must have at most {most_dimensions} dimensions")
     expected = kind.itemsize
     for length in array.shape:
         expected *= length

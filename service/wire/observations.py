@@ -19,6 +19,7 @@ from service.errors import DataError, DelboError, WireError
 from service.inference.arrays import FloatArray, as_points
 from service.inference.likelihood import Likelihood
 from service.wire.arrays import WireArray, from_wire, to_wire
+from service.wire.points import is_rows, rows_of, translated
 
 DIGEST_SIZE = 16
 
@@ -75,7 +76,6 @@ _number = msgspec.json.Decoder(float)
 _numbers = msgspec.json.Decoder(list[float])
 _rows = msgspec.json.Decoder(list[list[float]])
 
-_SPACE = b" \t\r\n"
 _BOTH = 'an observation has both x and y, like {"x": [0.1, 2.0], "y": 1}'
 
 
@@ -93,21 +93,21 @@ class ObservationReader:
             x, y = bytes(read.x), bytes(read.y)
             if not (x and y):
                 return self._end(bool(x or y), read.end)
-            points, targets = _columns(x, y, self.likelihood.is_vector)
+            points, targets = columns(x, y, self.likelihood.is_vector)
             if not points and not targets:
                 return self._end(False, read.end)
             return self._checked(points, targets, read.end)
         except RecursionError:
             raise DataError("the observations are not as they should be: lists in lists in lists") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise _translated(fault, "json") from None
+            raise translated(fault, "json", DataError, "observations") from None
 
     def from_msgpack(self, body: bytes) -> Observations:
         """Raw arrays."""
         try:
             read = _msgpack_body.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise _translated(fault, "msgpack") from None
+            raise translated(fault, "msgpack", DataError, "observations") from None
         if read.x is None or read.y is None:
             return self._end(read.x is not read.y, read.end)
         try:
@@ -138,7 +138,7 @@ class ObservationReader:
         try:
             read = [_line.decode(line) for line in lines]
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-            raise _translated(fault, "json") from None
+            raise translated(fault, "json", DataError, "observations") from None
         end = bool(read) and read[-1].end
         if any(one.end for one in read[:-1]):
             raise DataError("nothing may come after the line that ends the stream")
@@ -158,17 +158,27 @@ class ObservationReader:
             raise DataError(f'{_BOTH}; {{"end": true}} alone ends a stream')
         return self._none(end=True)
 
-    def _checked(self, x: Any, y: Any, end: bool) -> Observations:
+    def check(self, x: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Points and targets as arrays that fit the model, as many of both."""
         points, targets = as_points(x, self.dimension), self.likelihood.check_targets(y)
         if len(points) != len(targets):
             raise DataError(f"{len(points)} points and {len(targets)} targets: there must be as many of both")
+        return points, targets
+
+    @property
+    def nothing(self) -> tuple[FloatArray, FloatArray]:
+        """No point and no target, in the shapes of the model."""
+        shape = (0, self.likelihood.outputs) if self.likelihood.is_vector else (0,)
+        return np.empty((0, self.dimension)), np.empty(shape)
+
+    def _checked(self, x: Any, y: Any, end: bool) -> Observations:
+        points, targets = self.check(x, y)
         if not len(targets) and not end:
             raise DataError("there is no observation in this body")
         return Observations(points, targets, end)
 
     def _none(self, end: bool) -> Observations:
-        shape = (0, self.likelihood.outputs) if self.likelihood.is_vector else (0,)
-        return Observations(np.empty((0, self.dimension)), np.empty(shape), end)
+        return Observations(*self.nothing, end)
 
 
 def to_msgpack(observations: Observations) -> bytes:
@@ -177,14 +187,8 @@ def to_msgpack(observations: Observations) -> bytes:
     return msgspec.msgpack.encode(body)
 
 
-def _columns(x: bytes, y: bytes, vector_targets: bool) -> tuple[Any, Any]:
-    """x and y as rows; one observation makes one row."""
-    if x[1:].lstrip(_SPACE)[:1] in (b"[", b"]"):  # a list of lists, or an empty one
-        return _rows.decode(x), (_rows if vector_targets else _numbers).decode(y)
-    return [_numbers.decode(x)], [(_numbers if vector_targets else _number).decode(y)]
-
-
-def _translated(fault: Exception, language: str) -> DelboError:
-    if isinstance(fault, msgspec.ValidationError):
-        return DataError(f"the observations are not as they should be: {fault}")
-    return WireError(f"invalid-{language}", f"this is not {language}: {fault}")
+def columns(x: bytes, y: bytes, vector_targets: bool) -> tuple[list[Any], list[Any]]:
+    """x and y of JSON as rows; one observation makes one row."""
+    if is_rows(x):
+        return rows_of(x), (_rows if vector_targets else _numbers).decode(y)
+    return rows_of(x), [(_numbers if vector_targets else _number).decode(y)]

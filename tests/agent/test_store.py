@@ -30,7 +30,8 @@ __all__ = ["store"]  # a fixture
 
 
 def summary_of(round_number: int) -> RoundSummary:
-    return RoundSummary(1, round_number, 1_790_000_000.125, 3, 1, ("a2",), ("a3",), 0.625, 0.25, 0.125)
+    numbers = (1, round_number, 1_790_000_000.125, 3, 1)
+    return RoundSummary(*numbers, ("a2",), ("a3",), 0.625, 0.25, 0.125, number=round_number)
 
 
 def commit(store: Store, round_number: int, history: int = 2, applied: int = 0, epoch: int = 1) -> None:

@@ -271,6 +271,11 @@ PATHS = {
     "/v1/belief": {"get"},
     "/v1/status": {"get"},
     "/v1/history": {"get"},
+    "/v1/verification": {"get", "put"},
+    "/v1/predictions": {"post"},
+    "/v1/map": {"get"},
+    "/v1/events": {"get"},
+    "/v1/metrics": {"get"},
     "/v1/livez": {"get"},
     "/v1/readyz": {"get"},
 }

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from client.demo_world import DEMO_MODEL, DEMO_WORLD
-from client.evaluation import Scores, evaluate
+from client.evaluation import evaluate
 from client.mixing_weights import sinkhorn
 from client.simulation import Batch, Simulation
 from client.streams.tables import Table
 from client.streams.world.tables import world_tables
 from client.topology import ring
 from service.inference.round import RoundRule
+from service.inference.scores import Scores
 from service.wire.model import ModelSpec
 
 BATCH = 100

@@ -1,0 +1,82 @@
+"""Figures of a round that it does not need itself: taken now and then, and in the rounds that are verified."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from service.agent.model import Computed, LoadedModel
+from service.agent.publication import Snapshot
+from service.agent.verification import LoadedVerification
+from service.errors import NumericalError
+from service.inference.arrays import FloatArray
+from service.inference.scores import Scores
+from service.wire.configuration import NeighborsDocument, ScheduleDocument
+from service.wire.parameters import ParameterMessage
+
+_EVERY_S = 1.0
+_LARGEST_SHARE = 0.05  # of the time
+
+
+class Figures(NamedTuple):
+    """What a round's summary tells of them."""
+
+    delbo: float | None = None
+    distances: dict[str, float] | None = None
+    scores: Scores | None = None
+    verification: int | None = None
+
+
+class RoundFacts(NamedTuple):
+    """All that they are made of."""
+
+    before: Snapshot
+    after: Snapshot
+    computed: Computed
+    answers: dict[str, ParameterMessage]
+    neighbors: NeighborsDocument
+    schedule: ScheduleDocument
+    x: FloatArray
+    y: FloatArray
+
+
+class Measuring:
+    """Takes the figures every second, or more seldom where they are costly; scores exactly when they are due."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next_at = float("-inf")
+
+    def measure(self, facts: RoundFacts, verification: LoadedVerification | None) -> Figures:
+        """The figures of this round, as far as it is their time."""
+        due = verification if verification is not None and verification.is_due(facts.after.kept.round) else None
+        begun_at = self._clock()
+        if due is None and begun_at < self._next_at:
+            return Figures()
+        figures = Figures(_delbo(facts), _distances(facts))
+        ended_at = self._clock()
+        self._next_at = ended_at + max(_EVERY_S, (ended_at - begun_at) / _LARGEST_SHARE)
+        if due is None:
+            return figures
+        return figures._replace(scores=due.scores(facts.after.belief), verification=due.document.revision)
+
+
+def _delbo(facts: RoundFacts) -> float | None:
+    model: LoadedModel = facts.after.model
+    mixed = facts.computed.combined.state.evidence * facts.schedule.forgetting
+    try:
+        with np.errstate(all="ignore"):
+            value = model.delbo_component(facts.after.belief, mixed, facts.x, facts.y, facts.neighbors.agents)
+    except NumericalError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def _distances(facts: RoundFacts) -> dict[str, float]:
+    """sum |mu_i - mu_j|: what the paper calls the consensus error, between this agent and each neighbor."""
+    own, prior = facts.before.belief.mean, facts.before.model.prior
+    distances = {}
+    with np.errstate(all="ignore"):
+        for name, answer in facts.answers.items():
+            distances[name] = float(np.abs(own - prior.plus(answer.parts[0].evidence).mean).sum())
+    return {name: value for name, value in distances.items() if np.isfinite(value)}

@@ -1,0 +1,98 @@
+"""`GET /v1/events`: server-sent events, one for every round."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from service.agent.agent import Agent
+from service.agent.events import News
+from service.api.messages import Headers, Receive, Scope, Send, header
+from service.api.problems import ProblemError
+
+_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # for proxies that would collect events
+]
+_HEARTBEAT_S = 15.0
+_MOST_LISTENERS = 256
+_PATIENCE_S = 60.0  # with one who does not read
+
+log = logging.getLogger(__name__)
+
+
+class EventsEndpoint:
+    """Tells listeners of rounds; who comes back with Last-Event-ID hears of those in between first."""
+
+    def __init__(self, agent: Agent, check: Callable[[Scope], None]) -> None:
+        """check: refuses who is no longer let in, for one may listen for days."""
+        self._agent, self._check = agent, check
+        _, incarnation = agent.store.identity
+        self._prefix = f"{incarnation:x}-"
+        self._listeners = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["query_string"]:
+            raise ProblemError("invalid-query", "events take no query: Last-Event-ID says where to go on")
+        if self._listeners >= _MOST_LISTENERS:
+            raise ProblemError("busy", f"{_MOST_LISTENERS} are listening already: try again")
+        self._listeners += 1
+        gone = asyncio.ensure_future(_until_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await self._tell(scope, gone, send)
+        except TimeoutError:
+            log.warning("a listener did not read its events for %.0f s, and is sent away", _PATIENCE_S)
+        finally:
+            self._listeners -= 1
+            gone.cancel()
+
+    async def _tell(self, scope: Scope, gone: "asyncio.Future[None]", send: Send) -> None:
+        events = self._agent.events
+        news = await events.catch_up(self._after(header(scope, b"last-event-id")))
+        await _write(send, b"retry: 1000\n\n" + self._text(news))
+        while self._goes_on(scope, gone):
+            news = events.since(news.last)
+            if news.rounds:
+                await _write(send, self._text(news))
+                continue
+            waited_for = (gone, events.next_round())
+            done, _ = await asyncio.wait(waited_for, timeout=_HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                await _write(send, b": still here\n\n")
+        await send({"type": "http.response.body"})
+
+    def _goes_on(self, scope: Scope, gone: "asyncio.Future[None]") -> bool:
+        try:
+            self._check(scope)
+        except ProblemError:
+            return False
+        return not (gone.done() or self._agent.events.stopped)
+
+    def _text(self, news: News) -> bytes:
+        missed = b'event: missed\ndata: {"rounds": %d}\n\n' % news.missed if news.missed else b""
+        return missed + b"".join(
+            b"id: %b%d\nevent: round\ndata: %b\n\n"
+            % (self._prefix.encode(), summary.number, msgspec.json.encode(summary))
+            for summary in news.rounds
+        )
+
+    def _after(self, last_event_id: str | None) -> int | None:
+        """The number of the round that the listener had last, if it had it from this very agent."""
+        if last_event_id is None or not last_event_id.startswith(self._prefix):
+            return None
+        number = last_event_id.removeprefix(self._prefix)
+        return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else None
+
+
+async def _write(send: Send, text: bytes) -> None:
+    """Returns when the listener has room for more."""
+    async with asyncio.timeout(_PATIENCE_S):
+        await send({"type": "http.response.body", "body": text, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
