@@ -1,13 +1,13 @@
 """An agent's answers, read: what it says, or why it refuses."""
 
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx2
 import msgspec
 from pydantic import ValidationError
 
 from service.errors import AgentRefusedError, WireError
-from service.wire.answers import BeliefSummary
+from service.wire.answers import BeliefSummary, Predictions
 from service.wire.arrays import WireArray, from_wire
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
 from service.wire.problems import read_problem
@@ -15,6 +15,7 @@ from service.wire.problems import read_problem
 Answer = TypeVar("Answer")
 
 _NOBODY = "All connection attempts failed"  # as anyio says it
+Arrays = TypeVar("Arrays", BeliefSummary, Predictions)
 Document = TypeVar("Document", ModelDocument, NeighborsDocument, ScheduleDocument)
 
 
@@ -43,13 +44,32 @@ def read_document(where: str, content: bytes, kind: type[Document]) -> Document:
     return document.model_copy(update={number: 0}) if is_first else document
 
 
-def with_arrays(where: str, answer: BeliefSummary) -> BeliefSummary:
-    """The same with mean and variance as arrays."""
+def with_arrays(where: str, answer: Arrays, *names: str) -> Arrays:
+    """The same with these numbers as arrays."""
     try:
-        mean, variance = (msgspec.convert(part, WireArray) for part in (answer.mean, answer.variance))
-        return msgspec.structs.replace(answer, mean=from_wire("mean", mean), variance=from_wire("variance", variance))
+        parts = {name: msgspec.convert(getattr(answer, name), WireArray) for name in names}
+        arrays = {name: from_wire(name, part, most_dimensions=3) for name, part in parts.items()}
     except (msgspec.ValidationError, WireError):
         raise foreign(where) from None
+    return msgspec.structs.replace(answer, **arrays)
+
+
+class MapFile(NamedTuple):
+    """A map, as the file that was asked for; `tag` names it, for when it is asked for again."""
+
+    content: bytes
+    tag: str
+    epoch: int
+    round: int
+
+
+def map_file(where: str, answer: httpx2.Response) -> MapFile:
+    """The map in an answer."""
+    try:
+        names = (answer.headers["etag"], int(answer.headers["delbo-epoch"]), int(answer.headers["delbo-round"]))
+    except (KeyError, ValueError):
+        raise foreign(where) from None
+    return MapFile(answer.content, *names)
 
 
 def refusal(url: str, answer: httpx2.Response) -> AgentRefusedError:

@@ -8,17 +8,32 @@ with BlockingAgentClient("http://127.0.0.1:8001") as agent:
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from client.agent_client import AgentClient, Mark, ObservationStream
+from client.agent_client import AgentClient
+from client.answers import MapFile
+from client.listening import RoundEvent
+from client.observation_stream import Mark, ObservationStream
 from client.retries import Patience
 from client.tokens import Tokens
-from service.wire.answers import BeliefSummary, Readiness, RoundsAnswer, RoundSummary, Status, Stored, StreamPosition
+from service.wire.answers import (
+    BeliefSummary,
+    Predictions,
+    Readiness,
+    RoundsAnswer,
+    RoundSummary,
+    Status,
+    Stored,
+    StreamPosition,
+    VerificationStatus,
+)
 from service.wire.arrays import Precision
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
+from service.wire.map_query import MapQuery
 from service.wire.parameters import ParameterCodec, ParameterMessage
+from service.wire.verification import VerificationDocument
 
 Result = TypeVar("Result")
 
@@ -62,6 +77,9 @@ class BlockingAgentClient:
     def put_schedule(self, document: ScheduleDocument) -> None:
         self._wait(self._agent.put_schedule(document))
 
+    def put_verification(self, document: VerificationDocument) -> None:
+        self._wait(self._agent.put_verification(document))
+
     def model(self) -> ModelDocument | None:
         return self._wait(self._agent.model())
 
@@ -70,6 +88,9 @@ class BlockingAgentClient:
 
     def schedule(self) -> ScheduleDocument:
         return self._wait(self._agent.schedule())
+
+    def verification(self) -> VerificationStatus:
+        return self._wait(self._agent.verification())
 
     def run_rounds(self, rounds: int = 1, wait_s: float = 30.0) -> RoundsAnswer:
         return self._wait(self._agent.run_rounds(rounds, wait_s))
@@ -98,6 +119,23 @@ class BlockingAgentClient:
 
     def belief(self, full: bool = False) -> BeliefSummary:
         return self._wait(self._agent.belief(full))
+
+    def predict(self, x: Any) -> Predictions:
+        return self._wait(self._agent.predict(x))
+
+    def map(self, query: MapQuery | None = None, known: str | None = None) -> MapFile | None:
+        return self._wait(self._agent.map(query, known))
+
+    def events(self, last: str | None = None) -> Iterator[RoundEvent]:
+        events = self._agent.events(last)
+        try:
+            while True:
+                yield self._wait(_next(events))
+        finally:
+            self._wait(events.aclose())
+
+    def metrics(self) -> str:
+        return self._wait(self._agent.metrics())
 
     def status(self) -> Status:
         return self._wait(self._agent.status())
@@ -132,6 +170,10 @@ class BlockingAgentClient:
         except BaseException:  # Ctrl-C as well: the request must not go on behind the caller's back
             future.cancel()
             raise
+
+
+async def _next(events: AsyncGenerator[RoundEvent, None]) -> RoundEvent:
+    return await anext(events)
 
 
 class BlockingStream:

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from service.inference.belief import Belief
 from service.inference.prediction import Prediction
 from service.inference.raster import Grid, check_raster, default_bounds, raster, raster_work, unlearned
 from service.wire.map_files import Nav2Rule, to_nav2, to_npz, to_png
+from service.wire.map_query import Format, Layer
 from service.wire.palette import DIVERGING, SEQUENTIAL
-
-Layer = Literal["probability", "mean", "variance", "entropy", "latent_mean", "latent_variance"]
-Format = Literal["png", "npz", "nav2"]
-
 
 _MOST_WORK = 5e9  # a centre's share of a pixel each: some ten seconds
 _DEFAULT_SIDE = 300  # pixels
@@ -146,7 +143,8 @@ def _encode(
         return _png(snapshot, request, grid, layer, values[layer])
     unknown = np.zeros((grid.height, grid.width), bool)
     if at_first is not None:
-        unknown = unlearned(seen, snapshot.belief, at_first, snapshot.model.prior)
+        model = snapshot.model
+        unknown = unlearned(seen, snapshot.belief, at_first, model.prior, model.features, grid)
     return to_nav2(seen.mean, unknown, grid, request.nav2)
 
 

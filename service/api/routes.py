@@ -9,12 +9,13 @@ from service.agent.agent import Agent
 from service.agent.report import belief_summary, status, verification_status
 from service.api.bodies import BodyReader
 from service.api.documents import language_of, read_document, write_document
-from service.api.maps import MapQuery, get_map
+from service.api.maps import get_map
 from service.api.metrics import registry_of, write_metrics
 from service.api.openapi import POINTS_BODY, VERIFICATION_BODY, answers, maps, metrics, takes, takes_body
 from service.api.predictions import post_predictions
 from service.wire.answers import History, Readiness, RoundsAnswer
 from service.wire.configuration import ModelDocument, NeighborsDocument, RoundsRequest, ScheduleDocument
+from service.wire.map_query import MapQuery
 from service.wire.verification import VerificationDocument
 
 _HISTORY_AT_ONCE = 1000

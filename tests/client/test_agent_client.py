@@ -21,6 +21,7 @@ from service.wire.configuration import (
     NeighborsDocument,
     ScheduleDocument,
 )
+from service.wire.verification import VerificationDocument
 from tests.client.raw_server import passed_on, raw_server
 from tests.processes import AgentProcess, agent_factory, codec_of, problem
 
@@ -40,6 +41,7 @@ POINT, TARGET = [1.5, 0.5], 0.25
 
 generator = np.random.default_rng(0)
 X, Y = generator.uniform(0, 2, (30, 2)), generator.normal(size=30)
+VERIFICATION = VerificationDocument(1, 1, X, Y)
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +66,21 @@ CALLS: dict[str, Call] = {
     "put_model": lambda client: client.put_model(DOCUMENT),
     "put_neighbors": lambda client: client.put_neighbors(NeighborsDocument.parse({"epoch": 1, "own_weight": 1.0})),
     "put_schedule": lambda client: client.put_schedule(PAUSED),
+    "put_verification": lambda client: client.put_verification(VERIFICATION),
     "model": AgentClient.model,
     "neighbors": AgentClient.neighbors,
     "schedule": AgentClient.schedule,
+    "verification": AgentClient.verification,
     "run_rounds": AgentClient.run_rounds,
     "post": lambda client: client.post(POINT, TARGET),
     "end": AgentClient.end,
     "position": lambda client: client.position("robot"),
     "parameters": lambda client: client.parameters(codec_of(MODEL)),
     "belief": AgentClient.belief,
+    "predict": lambda client: client.predict([POINT]),
+    "map": AgentClient.map,
+    "events": lambda client: anext(client.events()),
+    "metrics": AgentClient.metrics,
     "status": AgentClient.status,
     "history": AgentClient.history,
     "is_alive": AgentClient.is_alive,
@@ -88,8 +96,8 @@ async def test_every_endpoint_has_a_method_that_asks_there(agent: AgentProcess) 
     async def note(request: httpx2.Request) -> None:
         asked.add((request.method.lower(), request.url.path))
 
-    coroutines = {name for name, _ in inspect.getmembers(AgentClient, inspect.iscoroutinefunction) if name[0] != "_"}
-    assert set(CALLS) == coroutines - {"close"}
+    methods = {name for name, _ in inspect.getmembers(AgentClient, inspect.isfunction) if name[0] != "_"}
+    assert set(CALLS) == methods - {"close", "stream"}
     async with httpx2.AsyncClient(event_hooks={"request": [note]}, trust_env=False) as http:
         client = AgentClient(agent.url, NO_PATIENCE, http=http)
         for call in CALLS.values():

@@ -48,7 +48,7 @@ def test_there_is_every_method_with_the_same_parameters(blocking: type, awaited:
     assert set(here) == set(there)
     for name, method in there.items():
         assert inspect.signature(here[name]).parameters == inspect.signature(method).parameters, name
-        if name != "stream":
+        if name not in ("stream", "events"):
             assert get_type_hints(here[name])["return"] == get_type_hints(method)["return"], name
         assert not inspect.iscoroutinefunction(here[name]), name
 
@@ -78,7 +78,7 @@ class Recorder:
         return method
 
 
-@pytest.mark.parametrize("name", sorted(set(public_methods(AgentClient)) - {"close", "stream"}))
+@pytest.mark.parametrize("name", sorted(set(public_methods(AgentClient)) - {"close", "stream", "events"}))
 def test_a_method_passes_on_everything_and_gives_back_what_comes(name: str) -> None:
     recorder = Recorder()
     method = getattr(AgentClient, name)
