@@ -29,6 +29,7 @@ from client.network.rollout import (
 from client.retries import Patience
 from client.streaming import OUR_STREAMS, Pace, StreamProgress, check_part, stream_part
 from client.tokens import Tokens
+from client.verifying import put_verification
 from service.errors import SettingError
 from service.inference.belief import Belief
 from service.wire.answers import Status
@@ -94,7 +95,7 @@ class Coordinator:
             await all_of(check_part(self.plan, index, self.agents[index], self.stream_name) for index in begun)
 
     async def configure(self) -> None:
-        """Put model, neighbors and schedule where they are not in force yet, also to a network that runs.
+        """Put model, neighbors, verification and schedule where they are not in force yet, also to a network that runs.
 
         A change of the graph in lockstep is planned: all agents first come to one common round, so that it is exact
         and no agent's newest evidence counts more than another's.
@@ -105,6 +106,7 @@ class Coordinator:
         if is_change(self._wanted(seen), seen) and self.plan.document.schedule.exchange == "lockstep":
             self.was_exact = await stop_at_one_round(self.agents, seen, self.patience)
         await self._connect(await self.look())
+        await self._ask_all(lambda agent: put_verification(self.plan, agent))
         await self._schedule()
 
     async def stream(self, progress: StreamProgress | None = None, rate_per_s: float | None = None) -> None:

@@ -53,7 +53,7 @@ def demo_network(name: str, agents: int | list[dict[str, str]], topology: str, s
         "model": DEMO_MODEL,
         "schedule": {"exchange": "lockstep", "observations_per_round": _PER_ROUND, "period_s": 0.0},
         "data": {"kind": "world", **DEMO_WORLD, "seed": seed},
-        "verification": {"points": _TEST_POINTS},
+        "verification": {"points": _TEST_POINTS, "every_rounds": 10},
         "stream": {"batch": 200},
     }
     plan = make_plan(parse_network(content, name), Path(), name)

@@ -26,6 +26,7 @@ from service.wire.arrays import Precision
 from service.wire.configuration import Name, ScheduleRule, Url
 from service.wire.document import Document, sentence
 from service.wire.model import LikelihoodSpec, ModelSpec, as_mapping
+from service.wire.verification import MOST_ROUNDS
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 
@@ -71,7 +72,7 @@ class Streaming(Document):
 
 
 class Verification(Document):
-    """What the maps are measured on: one of the three."""
+    """What the maps are measured on: one of holdout, points and source; and how often by the agents themselves."""
 
     holdout: Annotated[int, Field(ge=2)] | None = Field(
         default=None, description="Rows 0, K, 2K, ... of every data source are not streamed, but kept for this."
@@ -80,6 +81,9 @@ class Verification(Document):
         default=None, description="Points drawn evenly over a simulated world."
     )
     source: Source | None = Field(default=None, description="Data of its own.")
+    every_rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | None = Field(
+        default=None, description="Agents get some of these points, and score themselves every so many rounds."
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

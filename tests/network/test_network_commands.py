@@ -4,6 +4,7 @@ import asyncio
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -162,6 +163,40 @@ def test_predict_prints_what_any_agent_expects(delbo_here: Delbo, here: Here, tm
     assert written.stdout == f"wrote {tmp_path / 'p.csv'}\n"
     west = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
     assert [float(row["probability"]) for row in west] == pytest.approx([float(row["probability"]) for row in rows])
+
+
+def test_map_writes_what_the_suffix_says(delbo_here: Delbo, here: Here, tmp_path: Path) -> None:
+    box = ("--bounds", "0,0,2,1", "--resolution", "0.1", "--runs", here.runs)
+    for suffix, beginning in ((".png", b"\x89PNG"), (".npz", b"PK"), (".zip", b"PK")):
+        file = tmp_path / f"map{suffix}"
+        told = delbo_here("map", here.path, "--agent", "west", "--out", file, *box)
+        assert (told.returncode, told.stderr) == (0, "")
+        assert re.fullmatch(rf"wrote {re.escape(str(file))}: round \d+ of epoch \d+\n", told.stdout)
+        assert file.read_bytes().startswith(beginning)
+    probability = np.load(tmp_path / "map.npz")["probability"]
+    points = tmp_path / "points.csv"
+    points.write_text("a,b\n0.05,0.05\n1.95,0.95\n")
+    asked = delbo_here("predict", here.path, points, "--agent", "west", "--runs", here.runs)
+    expected = [float(row["probability"]) for row in csv.DictReader(asked.stdout.splitlines())]
+    assert [probability[0, 0], probability[-1, -1]] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--out", "map.pdf"], "--out map.pdf: a map is a .png, an .npz, or a .zip for Nav2"),
+        (["--out", "nowhere/map.png"], "--out nowhere/map.png: cannot be written: No such file or directory"),
+        (["--out", "map.png", "--layer", "colour"], "--layer: input should be 'probability', 'mean'"),
+        (["--out", "map.png", "--resolution", "0"], "--resolution: input should be greater than 0"),
+        (["--out", "map.png", "--bounds", "1,2"], "bounds are four numbers: left,bottom,right,top"),
+        (["--out", "map.zip", "--free", "0.9"], "free_thresh 0.9 and occupied_thresh 0.65"),
+    ],
+)
+def test_a_map_that_cannot_be_is_one_sentence(delbo_here: Delbo, here: Here, options: list[str], said: str) -> None:
+    refused = delbo_here("map", here.path, *options, "--runs", here.runs)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert said in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_predict_of_numbers_tells_mean_and_variance(delbo_here: Delbo, agents: Agents, tmp_path: Path) -> None:

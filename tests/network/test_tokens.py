@@ -181,11 +181,11 @@ def test_predict_and_evaluate_ask_with_tokens(delbo_here: Delbo, here: Here, tmp
     first = delbo_here("predict", here.path, points, "--runs", here.runs, "--tokens", here.tokens)
     assert (first.returncode, first.stderr) == (0, "")
     assert [float(row["x1"]) for row in csv.DictReader(first.stdout.splitlines())] == [0.5, 2.0]
-    by_url = delbo_here("predict", here.urls[0], points, "--tokens", here.part("read", "peer"))
+    by_url = delbo_here("predict", here.urls[0], points, "--tokens", here.part("read"))
     assert by_url.stdout == first.stdout
-    refused = delbo_here("predict", here.urls[0], points, "--tokens", here.part("read"))
+    refused = delbo_here("predict", here.urls[0], points, "--tokens", here.part("ingest"))
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "role peer" in refused.stderr
+    assert "role read" in refused.stderr
     told = delbo_here("evaluate", here.path, "--json", "--runs", here.runs, "--tokens", here.tokens)
     assert json.loads(told.stdout)["agents"] == here.printed["agents"]
 
