@@ -37,6 +37,27 @@ def test_a_network_that_takes_the_latest_ends_with_everything_applied(agents: Ag
         assert (counts["collected"], counts["applied"], counts["ended"]) == (len(rows), len(rows), True)
 
 
+def test_agents_score_themselves_as_the_network_says_and_again_when_it_says_otherwise(
+    agents: Agents, tmp_path: Path
+) -> None:
+    running = start(agents, 2)
+    for every_rounds, revision in ((3, 1), (3, 1), (4, 2)):
+        path = write_network(tmp_path, running, verification={"holdout": 10, "every_rounds": every_rounds})
+        plan = load_plan(path)
+        asyncio.run(run_to_the_end(plan))
+        assert plan.test is not None
+        for agent in running:
+            told = agent.http.get("/v1/verification").json()
+            assert (told["revision"], told["every_rounds"]) == (revision, every_rounds)
+            assert told["points"] == len(plan.test) == 72
+    check_run(path, [agent.url for agent in running])
+    for agent in running:
+        rounds = agent.http.get("/v1/history").json()["rounds"]
+        scored = [one["round"] for one in rounds if one["scores"] is not None]
+        assert scored == [one["round"] for one in rounds if one["round"] % 3 == 0]
+        assert {one["verification"] for one in rounds if one["scores"] is not None} == {1}
+
+
 def test_a_coordinator_that_dies_before_and_after_every_write_ends_as_the_simulation_does(
     agents: Agents, tmp_path: Path
 ) -> None:
@@ -51,14 +72,15 @@ def test_a_coordinator_that_dies_before_and_after_every_write_ends_as_the_simula
         "topology": {"edges": edges, "directed": True},
         "data": [{**table, "rows": own, "agent": name} for name, own in rows.items()],
         "stream": {"batch": 100},
+        "verification": {"holdout": 10, "every_rounds": 7},
     }
     path = write_network(tmp_path, entries, **changes)
     plan = load_plan(path)
     died = die_at_every_write(lambda: asyncio.run(run_to_the_end(plan)))
     check_run(path, [agent.url for agent in running])
-    # Three documents and a post or two for each agent; less where another's death cut it short.
-    assert len(died) >= 9 + 3
-    for what in ("model", "neighbors", "schedule", "observations"):
+    # Four documents and a post or two for each agent; less where another's death cut it short.
+    assert len(died) >= 12 + 3
+    for what in ("model", "neighbors", "verification", "schedule", "observations"):
         assert any(what in url for _, _, url, _ in died)
 
 
