@@ -19,6 +19,7 @@ from benchmarks import (
     agent_ingest,
     agent_process,
     agent_rounds,
+    asking,
     container,
     diagonal,
     full,
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "agent-rounds": agent_rounds.run,
     "agent-ingest": agent_ingest.run,
     "agent-process": agent_process.run,
+    "asking": asking.run,
     "network-stream": network_stream.run,
     "container": container.run,
 }
