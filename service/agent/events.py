@@ -47,8 +47,8 @@ class Events:
         newest = self._store.counters.rounds
         if after is None or after > newest:
             after = max(newest - 1, 0)
-        rounds = await asyncio.to_thread(self._store.history, min(_CAUGHT_UP, newest - after))
-        return _behind(rounds, after)
+        # By number, not the newest so many: rounds go on meanwhile.
+        return _behind(await asyncio.to_thread(self._store.history, _CAUGHT_UP, after), after)
 
     def since(self, after: int) -> News:
         """What is in memory behind round number `after`."""
@@ -70,7 +70,7 @@ class Events:
 
 
 def _behind(rounds: list[RoundSummary], after: int) -> News:
-    new = [summary for summary in rounds if summary.number > after]
-    if not new:
+    """All of them are behind it; those between are missed."""
+    if not rounds:
         return News([], 0, after)
-    return News(new, new[0].number - after - 1, new[-1].number)
+    return News(rounds, rounds[0].number - after - 1, rounds[-1].number)

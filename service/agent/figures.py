@@ -1,18 +1,21 @@
 """Figures of a round that it does not need itself: taken now and then, and in the rounds that are verified."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from service.agent.model import Computed, LoadedModel
 from service.agent.publication import Snapshot
 from service.agent.verification import LoadedVerification
-from service.errors import NumericalError
+from service.errors import DelboError
 from service.inference.arrays import FloatArray
 from service.inference.scores import Scores
 from service.wire.configuration import NeighborsDocument, ScheduleDocument
 from service.wire.parameters import ParameterMessage
+
+Result = TypeVar("Result")
 
 _EVERY_S = 1.0
 _LARGEST_SHARE = 0.05  # of the time
@@ -53,30 +56,37 @@ class Measuring:
         begun_at = self._clock()
         if due is None and begun_at < self._next_at:
             return Figures()
-        figures = Figures(_delbo(facts), _distances(facts))
+        figures = Figures(_or_else(None, lambda: _delbo(facts)), _distances(facts))
         ended_at = self._clock()
         self._next_at = ended_at + max(_EVERY_S, (ended_at - begun_at) / _LARGEST_SHARE)
         if due is None:
             return figures
-        return figures._replace(scores=due.scores(facts.after.belief), verification=due.document.revision)
+        scores: Scores = _or_else({}, lambda: due.scores(facts.after.belief))
+        return figures._replace(scores=scores, verification=due.document.revision)
+
+
+def _or_else(nothing: Result, figure: Callable[[], Result]) -> Result:
+    """A figure, or nothing, if the numbers do not allow it: the round has succeeded without it."""
+    try:
+        with np.errstate(all="ignore"):
+            return figure()
+    except (DelboError, np.linalg.LinAlgError):
+        return nothing
 
 
 def _delbo(facts: RoundFacts) -> float | None:
     model: LoadedModel = facts.after.model
     mixed = facts.computed.combined.state.evidence * facts.schedule.forgetting
-    try:
-        with np.errstate(all="ignore"):
-            value = model.delbo_component(facts.after.belief, mixed, facts.x, facts.y, facts.neighbors.agents)
-    except NumericalError:
-        return None
+    value = model.delbo_component(facts.after.belief, mixed, facts.x, facts.y, facts.neighbors.agents)
     return value if np.isfinite(value) else None
 
 
 def _distances(facts: RoundFacts) -> dict[str, float]:
     """sum |mu_i - mu_j|: what the paper calls the consensus error, between this agent and each neighbor."""
-    own, prior = facts.before.belief.mean, facts.before.model.prior
-    distances = {}
-    with np.errstate(all="ignore"):
-        for name, answer in facts.answers.items():
-            distances[name] = float(np.abs(own - prior.plus(answer.parts[0].evidence).mean).sum())
+    prior = facts.before.model.prior
+
+    def distance(answer: ParameterMessage) -> float:
+        return float(np.abs(facts.before.belief.mean - prior.plus(answer.parts[0].evidence).mean).sum())
+
+    distances = {name: _or_else(np.nan, partial(distance, answer)) for name, answer in facts.answers.items()}
     return {name: value for name, value in distances.items() if np.isfinite(value)}

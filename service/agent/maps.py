@@ -54,14 +54,16 @@ class _Shared(Generic[Key, Kept]):
         """The result for that key; size: of what is kept."""
         if key not in self._made:
             task = asyncio.ensure_future(make())
+            task.add_done_callback(lambda done: self._forget_failure(key, done))
             self._made[key] = task, size
             while len(self._made) > 1 and sum(taken for _, taken in self._made.values()) > self._room:
                 self._made.popitem(last=False)
-        try:
-            return await asyncio.shield(self._made[key][0])
-        except Exception:
-            self._made.pop(key, None)
-            raise
+        return await asyncio.shield(self._made[key][0])
+
+    def _forget_failure(self, key: Key, done: asyncio.Task[Kept]) -> None:
+        """The next one who asks has another try, also where nobody has waited for this one to the end."""
+        if (done.cancelled() or done.exception()) and key in self._made and self._made[key][0] is done:
+            del self._made[key]
 
 
 class Maps:
@@ -97,6 +99,12 @@ class Maps:
             return await self._readings.answer(grid.pixels, compute)
 
         return await self._rasters.get((name, grid), grid.pixels, make)
+
+
+def check_there_is(snapshot: Snapshot, request: MapRequest) -> None:
+    """Refuse a map that this model has not, or that is too large."""
+    grid_of(snapshot, request)
+    _layers(snapshot, request)
 
 
 def grid_of(snapshot: Snapshot, request: MapRequest) -> Grid:
@@ -157,8 +165,10 @@ def _values(seen: Prediction, layer: Layer) -> FloatArray:
 
 def _png(snapshot: Snapshot, request: MapRequest, grid: Grid, layer: str, values: FloatArray) -> bytes:
     probability = layer == "probability"
-    low = (0.0 if probability else float(values.min())) if request.low is None else request.low
-    high = (1.0 if probability else float(values.max())) if request.high is None else request.high
+    least, most = (0.0, 1.0) if probability else (float(values.min()), float(values.max()))
+    # One end that is asked for may lie beyond all values: then it is the other end too.
+    low = min(least, most if request.high is None else request.high) if request.low is None else request.low
+    high = max(most, low) if request.high is None else request.high
     epoch, number = snapshot.name
     notes = {
         "layer": layer,
@@ -169,7 +179,7 @@ def _png(snapshot: Snapshot, request: MapRequest, grid: Grid, layer: str, values
         "epoch": str(epoch),
         "round": str(number),
     }
-    return to_png(values, DIVERGING if probability else SEQUENTIAL, low, max(low, high), notes)
+    return to_png(values, DIVERGING if probability else SEQUENTIAL, low, high, notes)
 
 
 def _npz(snapshot: Snapshot, grid: Grid, values: Mapping[str, FloatArray]) -> bytes:

@@ -3,12 +3,11 @@
 Only so many may wait, and only so much: then the next is sent away, to come again.
 """
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from service.errors import BusyError
+from service.agent.worker import Worker
+from service.errors import BusyError, StoppingError
 
 Result = TypeVar("Result")
 
@@ -21,21 +20,29 @@ class Readings:
     """The threads, and what they have to do."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "readings")
+        self._worker = Worker("readings", _THREADS)
         self._waiting = self._points = 0
+        self._closed = False
 
     async def answer(self, points: int, job: Callable[[], Result]) -> Result:
         """Do the job in a thread; `points` says how much of it there is."""
+        if self._closed:
+            raise _stopping()
         if self._waiting >= _MOST_WAITING or (self._waiting and self._points + points > _MOST_POINTS):
             raise BusyError("too many predictions and maps are being made at once: try again")
         self._waiting += 1
         self._points += points
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+            return await self._worker.run(job)
         finally:
             self._waiting -= 1
             self._points -= points
 
     def close(self) -> None:
-        """Finish what is being computed, and nothing that waits."""
-        self._threads.shutdown(cancel_futures=True)
+        """Send everybody away who waits; an answer that is being computed is not waited for."""
+        self._closed = True
+        self._worker.abandon(_stopping())
+
+
+def _stopping() -> StoppingError:
+    return StoppingError("this agent is shutting down")

@@ -105,10 +105,10 @@ class Store:
             ).fetchone()
         return None if row is None else KeptRound(*row)
 
-    def history(self, limit: int) -> list[RoundSummary]:
-        """The newest summaries, oldest first."""
+    def history(self, limit: int, after: int = 0) -> list[RoundSummary]:
+        """The newest summaries, oldest first; those behind round number `after` only."""
         with self.database.reading() as connection:
-            rows = connection.execute(f"{_SUMMARIES} LIMIT ?", (limit,)).fetchall()
+            rows = connection.execute(_SUMMARIES_BEHIND, (after, limit)).fetchall()
         return [_summary(*row) for row in rows][::-1]
 
     def newest_with(self, told: Callable[[RoundSummary], bool]) -> RoundSummary | None:
@@ -141,6 +141,7 @@ def _summary(number: int, applied: int, body: bytes) -> RoundSummary:
 
 
 _SUMMARIES = "SELECT number, applied, summary FROM history ORDER BY number DESC"
+_SUMMARIES_BEHIND = "SELECT number, applied, summary FROM history WHERE number > ? ORDER BY number DESC LIMIT ?"
 _PROGRESS = "SELECT number, applied, uncovered FROM history ORDER BY number DESC LIMIT 1"
 _NEWEST_ROUND = "SELECT epoch, round, message FROM rounds ORDER BY epoch DESC, round DESC LIMIT 1"
 _UPDATE_ROUND = "UPDATE rounds SET epoch = ?, round = ?, message = ? WHERE place = ?"

@@ -1,4 +1,4 @@
-"""A thread that works for the event loop: one job at a time, in order.
+"""Threads that work for the event loop: usually one, which does one job at a time, in order.
 
 A ThreadPoolExecutor does the same with more machinery: its hop there and back costs about half as much again, and an
 agent makes one every round (docs/decisions/0008).
@@ -7,7 +7,8 @@ agent makes one every round (docs/decisions/0008).
 import asyncio
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
@@ -17,11 +18,13 @@ Result = TypeVar("Result")
 class Worker:
     """Made on the event loop that it works for."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int = 1) -> None:
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        names = [name] if threads == 1 else [f"{name}-{number}" for number in range(threads)]
+        self._threads = [threading.Thread(target=self._work, name=one, daemon=True) for one in names]
+        for thread in self._threads:
+            thread.start()
 
     def run(
         self, job: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
@@ -32,9 +35,19 @@ class Worker:
         return done
 
     def close(self) -> None:
-        """Finish what was given, and end the thread."""
-        self._jobs.put(None)
-        self._thread.join()
+        """Finish what was given, and end the threads."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def abandon(self, fault: Exception) -> None:
+        """Wait for nothing: whoever waits gets the fault, and what is being done is done for nobody."""
+        with suppress(Empty):
+            while (given := self._jobs.get_nowait()) is not None:
+                _fail(given[1], fault)
+        for _ in self._threads:
+            self._jobs.put(None)
 
     def _work(self) -> None:
         while (given := self._jobs.get()) is not None:
@@ -42,9 +55,13 @@ class Worker:
             try:
                 result = job()
             except BaseException as fault:  # whatever it is, the one who waits has to hear of it
-                self._loop.call_soon_threadsafe(_fail, done, fault)
+                self._tell(_fail, done, fault)
             else:
-                self._loop.call_soon_threadsafe(_finish, done, result)
+                self._tell(_finish, done, result)
+
+    def _tell(self, how: Callable[[asyncio.Future[Any], Any], None], done: asyncio.Future[Any], what: Any) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            self._loop.call_soon_threadsafe(how, done, what)
 
 
 def _finish(done: asyncio.Future[Any], result: Any) -> None:

@@ -53,11 +53,12 @@ class BodyReader:
         self.limit = limit
         self._room = max(_ROOM, 2 * limit)
 
-    async def whole(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body."""
+    async def whole(self, scope: Scope, receive: Receive, most: int | None = None) -> bytes:
+        """The whole body; most: bytes, where that is less than a body may have anyway."""
+        limit = self.limit if most is None else min(most, self.limit)
         length = header(scope, b"content-length")
-        if length is not None and length.isdigit() and int(length) > self.limit:
-            raise self._too_large()
+        if length is not None and length.isdigit() and int(length) > limit:
+            raise _too_large(limit)
         body: list[bytes] = []
         size = 0
         try:
@@ -66,8 +67,8 @@ class BodyReader:
                     size += len(piece)
                     self._room -= len(piece)
                     body.append(piece)
-                    if size > self.limit:
-                        raise self._too_large()
+                    if size > limit:
+                        raise _too_large(limit)
                     if self._room < 0:
                         raise ProblemError("busy", "too many bodies are arriving at once: try again")
         except TimeoutError:
@@ -75,10 +76,6 @@ class BodyReader:
         finally:
             self._room += size
         return body[0] if len(body) == 1 else b"".join(body)
-
-    def _too_large(self) -> ProblemError:
-        limit = self.limit
-        return ProblemError("body-too-large", f"the body is larger than {limit} bytes: send it in parts", limit=limit)
 
 
 async def lines(scope: Scope, receive: Receive, longest: int) -> AsyncIterator[list[bytes]]:
@@ -93,6 +90,10 @@ async def lines(scope: Scope, receive: Receive, longest: int) -> AsyncIterator[l
             raise ProblemError("line-too-long", f"a line is longer than {longest} bytes")
     if rest:
         yield [rest]
+
+
+def _too_large(limit: int) -> ProblemError:
+    return ProblemError("body-too-large", f"the body is larger than {limit} bytes: send it in parts", limit=limit)
 
 
 def _gzip() -> "zlib._Decompress":

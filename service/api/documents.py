@@ -1,6 +1,8 @@
 """Documents in and out: JSON or msgpack, as the headers say."""
 
-from typing import Any, Literal
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,7 +18,13 @@ _JSON = "application/json"
 
 
 Language = Literal["json", "msgpack"]
+Parsed = TypeVar("Parsed")
 _LANGUAGES: dict[str | None, Language] = {_JSON: "json", MSGPACK: "msgpack"}
+
+# A decoder holds the interpreter, also in a thread, and the loop waits; so what it may make in one go is bounded.
+_MOST_VALUES = 1 << 18  # of a document in JSON; in msgpack, where a value can be a byte, bytes
+SMALL = 1 << 18  # bytes: a thousand neighbors fit
+_NUMBERS_AT_ONCE = 10_000
 
 
 def language_of(request: Request) -> Language:
@@ -27,10 +35,23 @@ def language_of(request: Request) -> Language:
     return _LANGUAGES[kind]
 
 
-async def read_document(request: Request, bodies: BodyReader) -> Any:
-    """The body, decoded and not yet checked."""
+async def read_document(
+    request: Request, bodies: BodyReader, parse: Callable[[Any], Parsed], most: int | None = None
+) -> Parsed:
+    """The body, decoded and checked; most: bytes, where that is less than a body may have anyway."""
     language = language_of(request)
-    body = await bodies.whole(request.scope, request.receive)
+    body = await bodies.whole(request.scope, request.receive, most)
+
+    def read() -> Parsed:
+        return parse(_decoded(body, language))
+
+    return await asyncio.to_thread(read)
+
+
+def _decoded(body: bytes, language: Language) -> Any:
+    values = len(body) if language == "msgpack" else 1 + sum(map(body.count, (b",", b"[", b"{")))
+    if values > _MOST_VALUES:
+        raise ProblemError("body-too-large", f"the document holds more than {_MOST_VALUES} values", limit=_MOST_VALUES)
     try:
         return msgspec.json.decode(body) if language == "json" else msgspec.msgpack.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
@@ -54,5 +75,11 @@ def _packed(value: Any) -> Any:
 
 def _listed(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        return msgspec.Raw(_written(value))
     raise NotImplementedError(f"{type(value)} cannot be sent")
+
+
+def _written(array: np.ndarray[Any, Any]) -> bytes:
+    """An array as JSON, in parts: others have their turn in between."""
+    parts = [array[begin : begin + _NUMBERS_AT_ONCE].tolist() for begin in range(0, len(array), _NUMBERS_AT_ONCE)]
+    return b"[" + b",".join(msgspec.json.encode(part)[1:-1] for part in parts) + b"]"

@@ -41,17 +41,17 @@ class EventsEndpoint:
         self._listeners += 1
         gone = asyncio.ensure_future(_until_gone(receive))
         try:
+            news = await self._agent.events.catch_up(self._after(header(scope, b"last-event-id")))
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await self._tell(scope, gone, send)
+            await self._tell(news, scope, gone, send)
         except TimeoutError:
             log.warning("a listener did not read its events for %.0f s, and is sent away", _PATIENCE_S)
         finally:
             self._listeners -= 1
             gone.cancel()
 
-    async def _tell(self, scope: Scope, gone: "asyncio.Future[None]", send: Send) -> None:
+    async def _tell(self, news: News, scope: Scope, gone: "asyncio.Future[None]", send: Send) -> None:
         events = self._agent.events
-        news = await events.catch_up(self._after(header(scope, b"last-event-id")))
         await _write(send, b"retry: 1000\n\n" + self._text(news))
         while self._goes_on(scope, gone):
             news = events.since(news.last)

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from fastapi import Request, Response
 
 from service.agent.agent import Agent
-from service.agent.maps import MapRequest
+from service.agent.maps import MapRequest, check_there_is
 from service.api.problems import ProblemError
 from service.errors import SettingError
 from service.wire.map_files import Nav2Rule
@@ -22,10 +22,12 @@ async def get_map(request: Request, agent: Agent, query: MapQuery) -> Response:
     _, incarnation = agent.store.identity
     tag = f'"{incarnation:x}-{epoch}-{number}-{_digest(query)}"'
     headers = {"etag": tag, "cache-control": "no-cache", "delbo-epoch": str(epoch), "delbo-round": str(number)}
-    if knows(request.headers.get("if-none-match"), tag):
-        return Response(status_code=304, headers=headers)
     try:
-        file = await agent.maps.file(snapshot, _request(query))
+        wanted = _request(query)
+        check_there_is(snapshot, wanted)  # first: `*` stands for any map that there is
+        if knows(request.headers.get("if-none-match"), tag):
+            return Response(status_code=304, headers=headers)
+        file = await agent.maps.file(snapshot, wanted)
     except SettingError as fault:
         raise ProblemError("invalid-query", str(fault)) from None
     if query.format != "png":

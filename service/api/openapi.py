@@ -6,46 +6,53 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
+from service.api.schemas import BINARY, ERRORS, PROBLEM, Schema, in_force, of_document, of_struct, of_structs, response
+from service.wire.answers import Readiness, Stored
 from service.wire.configuration import LONGEST_WAIT_S
+from service.wire.model import ModelSpec
 from service.wire.parameters import MEDIA_TYPE as MSGPACK
-from service.wire.problems import PROBLEM_TYPE
 from service.wire.roles import ENDPOINTS, Role
 from service.wire.verification import MOST_ROUNDS
 
-_PROBLEM = {"description": "A problem", "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-_OBJECT = {"type": "object"}
+_schemas: dict[str, Schema] = of_structs() | {"Problem": PROBLEM}
 
 
-def answers() -> dict[str, Any]:
+def answers(schema: Schema) -> dict[str, Any]:
     """For a route that answers with a document."""
-    content = {"application/json": {"schema": _OBJECT}, MSGPACK: {"schema": _BINARY}}
-    return {"openapi_extra": {"responses": {"200": {"description": "The answer", "content": content}, **_ERRORS}}}
+    return {"openapi_extra": {"responses": {"200": response(schema), **ERRORS}}}
 
 
-def takes(document: type[BaseModel]) -> dict[str, Any]:
+def shows(document: type[BaseModel]) -> dict[str, Any]:
+    """For a route that answers with the document in force."""
+    return answers(in_force(document, _schemas))
+
+
+def takes(document: type[BaseModel], answer: Schema) -> dict[str, Any]:
     """For a route that decodes and checks its body itself."""
-    schema = document.model_json_schema(ref_template="#/components/schemas/{model}")
-    definitions = schema.pop("$defs", {})
-    _schemas.update(definitions)
-    _schemas[document.__name__] = schema
-    reference = {"$ref": f"#/components/schemas/{document.__name__}"}
-    return takes_body({"application/json": {"schema": reference}, MSGPACK: {"schema": reference}})
+    reference = of_document(document, _schemas)
+    return takes_body({"application/json": {"schema": reference}, MSGPACK: {"schema": reference}}, answer)
 
 
-def takes_body(content: dict[str, Any]) -> dict[str, Any]:
+def takes_body(content: dict[str, Any], answer: Schema) -> dict[str, Any]:
     """For a route whose body's content types are these."""
-    extra = answers()["openapi_extra"]
+    extra = answers(answer)["openapi_extra"]
     return {"openapi_extra": {**extra, "requestBody": {"required": True, "content": content}}}
+
+
+def probes() -> dict[str, Any]:
+    """For the route that tells whether the agent is ready."""
+    ready = of_struct(Readiness)
+    return {"openapi_extra": {"responses": {"200": response(ready, "It is"), "503": response(ready, "It is not")}}}
 
 
 def maps() -> dict[str, Any]:
     """For the route that answers with a map."""
-    content = {kind: {"schema": _BINARY} for kind in ("image/png", "application/x-npz", "application/zip")}
+    content = {kind: {"schema": BINARY} for kind in ("image/png", "application/x-npz", "application/zip")}
     responses = {
         "200": {"description": "The map, as `format` says", "content": content},
         "304": {"description": "The round is still the one that If-None-Match names"},
     }
-    return {"openapi_extra": {"responses": {**responses, **_ERRORS}}}
+    return {"openapi_extra": {"responses": {**responses, **ERRORS}}}
 
 
 def metrics() -> dict[str, Any]:
@@ -59,7 +66,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = document.setdefault("components", {}).setdefault("schemas", {})
-        components |= {**_schemas, "Problem": _PROBLEM_SCHEMA}
+        components |= _schemas
+        _describe_models(components)
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["paths"]["/v1/parameters"] = {"get": _PARAMETERS}
         document["paths"]["/v1/observations"] = {"post": _OBSERVATIONS}
@@ -67,9 +75,25 @@ def describe(app: FastAPI) -> dict[str, Any]:
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 operation["responses"].pop("422", None)  # FastAPI's own answer; here it is a problem like any other
+                _drop_unknown(operation["responses"]["200"]["content"])
                 operation |= _who_may(ENDPOINTS[method.upper(), path])
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _describe_models(schemas: dict[str, Schema]) -> None:
+    """What the types do not tell: what a model is, and that some likelihoods may be just named."""
+    reference = of_document(ModelSpec, schemas)
+    for name in ("ModelSpec", "ModelDocument", "ModelDocumentInForce"):
+        fields = schemas[name]["properties"]
+        likelihood = {"anyOf": [fields["likelihood"], {"enum": ["probit", "logistic", "poisson"]}]}
+        fields |= {"likelihood": likelihood} | ({"model": reference} if "model" in fields else {})
+
+
+def _drop_unknown(content: dict[str, Any]) -> None:
+    """FastAPI takes it that every route answers in JSON, of which nothing is known."""
+    if not content.get("application/json", {"schema": "none"})["schema"]:
+        del content["application/json"]
 
 
 def _who_may(role: Role | None) -> dict[str, Any]:
@@ -84,20 +108,6 @@ def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any
 
 
 _NATURAL = {"type": "integer", "minimum": 0}
-_BINARY = {"type": "string", "format": "binary"}
-_ERRORS = {"4XX": _PROBLEM, "5XX": _PROBLEM}
-_schemas: dict[str, Any] = {}
-
-_PROBLEM_SCHEMA = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-}
 
 _PARAMETERS: dict[str, Any] = {
     "summary": "A committed round's parameters, for peers",
@@ -108,9 +118,9 @@ _PARAMETERS: dict[str, Any] = {
         _query("precision", {"enum": ["float64", "float32"]}, "Of the numbers."),
     ],
     "responses": {
-        "200": {"description": "The message", "content": {MSGPACK: {"schema": _BINARY}}},
+        "200": {"description": "The message", "content": {MSGPACK: {"schema": BINARY}}},
         "304": {"description": "Nothing newer than If-None-Match says"},
-        **_ERRORS,
+        **ERRORS,
     },
 }
 
@@ -127,7 +137,7 @@ _EVENTS: dict[str, Any] = {
     ],
     "responses": {
         "200": {"description": "Events without end", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        **_ERRORS,
+        **ERRORS,
     },
 }
 
@@ -141,7 +151,7 @@ POINTS_BODY: dict[str, Any] = {
         "schema": {"type": "object", "required": ["x"], "properties": {"x": _X}, "additionalProperties": False},
         "example": {"x": _EXAMPLE["x"]},
     },
-    MSGPACK: {"schema": _BINARY},
+    MSGPACK: {"schema": BINARY},
 }
 
 VERIFICATION_BODY: dict[str, Any] = {
@@ -159,7 +169,7 @@ VERIFICATION_BODY: dict[str, Any] = {
         },
         "example": {"revision": 1, "every_rounds": 10, **_EXAMPLE},
     },
-    MSGPACK: {"schema": _BINARY},
+    MSGPACK: {"schema": BINARY},
 }
 
 _BODY = {
@@ -182,14 +192,14 @@ _OBSERVATIONS: dict[str, Any] = {
         "content": {
             "application/json": {"schema": _BODY, "example": _EXAMPLE},
             "application/x-ndjson": {"schema": {"type": "string"}, "example": '{"x": [0.1, 2.0], "y": 1}\n'},
-            MSGPACK: {"schema": _BINARY},
+            MSGPACK: {"schema": BINARY},
         },
     },
     "responses": {
         "200": {
             "description": "They are on disk",
-            "content": {"application/json": {"schema": _OBJECT, "example": {"stored": 2}}},
+            "content": {"application/json": {"schema": of_struct(Stored), "example": {"stored": 2}}},
         },
-        **_ERRORS,
+        **ERRORS,
     },
 }

@@ -23,6 +23,7 @@ _VALUES_AT_ONCE = 2_000_000  # bounds the memory of the matrix products
 _PRODUCT_GAIN = 10  # a matrix product does a centre and a pixel so many times faster
 _FULL_GAIN = 40
 _UNLEARNED_SHARE = 0.9
+_ROUNDING = 1e-9  # of a variance: less than that of it comes from no centre
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,7 @@ def raster(belief: Belief, features: Features, likelihood: Likelihood, x_axis: A
         parts = [predict(belief, features.activate(part), likelihood) for part in _pieces(pixels)]
         means = np.concatenate([part.latent_mean for part in parts]).reshape(shape)
         return Prediction(means, np.concatenate([part.latent_variance for part in parts]).reshape(shape), likelihood)
-    constant_mean, constant_variance = belief.mean[0], belief.variance[0]
-    mean, variance = (_splat if features.cutoff is not None else _products)(belief, features, x, y)
-    return Prediction(mean + constant_mean, variance + constant_variance, likelihood)
+    return Prediction(*_diagonal(belief, features, x, y), likelihood)
 
 
 def raster_work(family: Family, features: Features, grid: Grid) -> float:
@@ -118,19 +117,27 @@ def raster_work(family: Family, features: Features, grid: Grid) -> float:
     return float((np.minimum(across, grid.width) * np.minimum(across, grid.height)).sum()) + grid.pixels
 
 
-def unlearned(now: Prediction, belief: Belief, at_first: Prediction, prior: Belief) -> npt.NDArray[np.bool_]:
-    """Where the centres know little more than at first: most of the prior's variance is left, the constant's aside.
+def unlearned(
+    now: Prediction, belief: Belief, at_first: Prediction, prior: Belief, features: Features, grid: Grid
+) -> npt.NDArray[np.bool_]:
+    """Where the centres know little more than at first: most of the prior's variance is left, were the constant known.
 
-    The constant is learned by an observation anywhere; that tells nothing about a place that nobody has seen.
+    The constant is learned by an observation anywhere; that tells nothing about a place that nobody has seen, nor does
+    the rounding of numbers about a place that no centre reaches.
     """
-    left = now.latent_variance - _constant_variance(belief)
-    return left >= _UNLEARNED_SHARE * (at_first.latent_variance - _constant_variance(prior))
+    left = now.latent_variance - _explained_by_constant(belief, features, grid)
+    before = at_first.latent_variance - _explained_by_constant(prior, features, grid)
+    return left >= _UNLEARNED_SHARE * before - _ROUNDING * at_first.latent_variance
 
 
-def _constant_variance(belief: Belief) -> float:
-    if isinstance(belief, FullGaussian):
-        return float(np.square(belief.whiten(np.eye(1, belief.dimension)[0])).sum())
-    return float(belief.variance[0])
+def _explained_by_constant(belief: Belief, features: Features, grid: Grid) -> FloatArray | float:
+    """Var[f] - Var[f | c] = Cov[f, c]^2 / Var[c] at every pixel, c the constant."""
+    if not isinstance(belief, FullGaussian):
+        return float(belief.variance[0])
+    covariances = belief.solve(belief.whiten(np.eye(1, belief.dimension)[0]))
+    carrier = DiagonalGaussian(np.ones(belief.dimension), covariances)  # Cov[f, c] is linear in these, as a mean is
+    covariance, _ = _diagonal(carrier, features, grid.x_axis, grid.y_axis)
+    return np.square(covariance) / float(covariances[0])
 
 
 def check_raster(features: Features, likelihood: Likelihood) -> None:
@@ -138,6 +145,12 @@ def check_raster(features: Features, likelihood: Likelihood) -> None:
     if features.dimension != 2 or likelihood.is_vector:
         described = f"{features.dimension} coordinates and {likelihood.outputs} outputs"
         raise ModelError(f"a raster needs a model of 2 coordinates and a single output, not of {described}")
+
+
+def _diagonal(belief: Belief, features: Features, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of f over the grid, by a belief without correlations."""
+    mean, variance = (_splat if features.cutoff is not None else _products)(belief, features, x, y)
+    return mean + belief.mean[0], variance + belief.variance[0]
 
 
 def _products(belief: Belief, features: Features, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

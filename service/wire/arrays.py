@@ -1,6 +1,6 @@
 """Arrays on the wire: raw little-endian bytes with dtype and shape, never lists of floats, never pickle."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ Precision = Literal["float64", "float32"]
 
 _TYPES: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|u1")}
 _LONGEST = 2**40
+MOST_LENGTHS = 1 << 16  # in a shape that is looked at; millions, decoded, would hold the event loop up
 PRECISION_TYPES: dict[Precision, str] = {"float64": "<f8", "float32": "<f4"}
 
 
@@ -20,7 +21,7 @@ class WireArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An array as it travels: numpy's name of the type, the shape, and the numbers in C order."""
 
     dtype: str
-    shape: tuple[int, ...]
+    shape: Annotated[tuple[int, ...], msgspec.Meta(max_length=MOST_LENGTHS)]
     data: memoryview
 
 

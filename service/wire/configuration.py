@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, FailFast, Field, ValidationError
 
 from service.errors import DelboError, ModelError, SettingError, TopologyError
 from service.inference.likelihood import Likelihood
@@ -146,7 +146,7 @@ class NeighborsDocument(_Numbered):
     agents: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     index: Annotated[int, Field(ge=0)] = 0
     own_weight: float
-    neighbors: Annotated[tuple[Neighbor, ...], Field(max_length=1000)] = ()
+    neighbors: Annotated[tuple[Neighbor, ...], Field(max_length=1000), FailFast()] = ()
     history: Annotated[int, Field(ge=1, le=MOST_HISTORY)] = 2
     precision: Precision = "float64"
     start_from: str | None = None

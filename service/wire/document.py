@@ -13,6 +13,8 @@ class Document(BaseModel):
 
 def sentence(fault: ValidationError) -> str:
     """The deepest fault in plain words: where, what, and what would be right."""
+    if fault.error_count() > _MOST_FAULTS:  # to list them all would take a while
+        return f"the document has {fault.error_count()} faults"
     # Where a value may be of several kinds, each kind has a fault: the one that got furthest knows most, and next to it
     # one that the value is of the kind for, but out of its range.
     deepest = max(fault.errors(include_url=False), key=lambda one: (len(one["loc"]), not _is_other_kind(one["type"])))
@@ -75,3 +77,4 @@ def _shortened(value: Any) -> str:
 _TAGGED = ("features", "likelihood", "source")  # their kind decides what else they hold
 _LISTS_OF_TAGGED = ("data",)
 _LONGEST_VALUE = 60
+_MOST_FAULTS = 1000

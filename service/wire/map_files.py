@@ -25,7 +25,6 @@ _BoolArray = npt.NDArray[np.bool_]
 
 _COMPRESSION = 4  # of PNG's 9: above it, maps take longer and hardly shrink further
 _NARROWEST_GAP = 0.02  # five greys: enough that some are well inside, however a reader rounds those at the edges
-_READER_ERROR = 1e-6  # newer releases of Nav2 compare in float32, and include the thresholds
 _LEAST_SHARE = 0.006  # of the gap: what lies between the thresholds is read as 1 % to 99 %, never rounded to 0 or 100
 
 
@@ -132,9 +131,9 @@ def _scale_greys(probability: FloatArray, rule: Nav2Rule) -> _Pixels:
     shown = 1 - np.arange(256) / 255
     margin = _LEAST_SHARE * rule.gap
     between = np.flatnonzero((shown > rule.free_thresh + margin) & (shown < rule.occupied_thresh - margin))
-    # At a threshold of almost 1 or 0 there remain pure black and white; beyond 1 or 0 itself there is no probability.
-    lightest_occupied = np.flatnonzero(shown > rule.occupied_thresh + _READER_ERROR).max(initial=0)
-    darkest_free = np.flatnonzero(shown < rule.free_thresh - _READER_ERROR).min(initial=255)
+    # Above a threshold of 1 and below one of 0 there is no grey, and no probability that would need one.
+    lightest_occupied = np.flatnonzero(shown > rule.occupied_thresh).max(initial=0)
+    darkest_free = np.flatnonzero(shown < rule.free_thresh).min(initial=255)
     greys = np.rint(255 * (1 - probability))
     kept = np.where(
         probability > rule.occupied_thresh,

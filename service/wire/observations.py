@@ -19,7 +19,7 @@ from service.errors import DataError, DelboError, WireError
 from service.inference.arrays import FloatArray, as_points
 from service.inference.likelihood import Likelihood
 from service.wire.arrays import WireArray, from_wire, to_wire
-from service.wire.points import is_rows, rows_of, translated
+from service.wire.points import is_rows, lists_of, numbers_of, rows_of, translated
 
 DIGEST_SIZE = 16
 
@@ -74,7 +74,6 @@ _msgpack_body = msgspec.msgpack.Decoder(_MsgpackBody)
 _line = msgspec.json.Decoder(_Line)
 _number = msgspec.json.Decoder(float)
 _numbers = msgspec.json.Decoder(list[float])
-_rows = msgspec.json.Decoder(list[list[float]])
 
 _BOTH = 'an observation has both x and y, like {"x": [0.1, 2.0], "y": 1}'
 
@@ -94,7 +93,7 @@ class ObservationReader:
             if not (x and y):
                 return self._end(bool(x or y), read.end)
             points, targets = columns(x, y, self.likelihood.is_vector)
-            if not points and not targets:
+            if not len(points) and not len(targets):
                 return self._end(False, read.end)
             return self._checked(points, targets, read.end)
         except RecursionError:
@@ -187,8 +186,8 @@ def to_msgpack(observations: Observations) -> bytes:
     return msgspec.msgpack.encode(body)
 
 
-def columns(x: bytes, y: bytes, vector_targets: bool) -> tuple[list[Any], list[Any]]:
+def columns(x: bytes, y: bytes, vector_targets: bool) -> tuple[Sequence[Any], Sequence[Any]]:
     """x and y of JSON as rows; one observation makes one row."""
     if is_rows(x):
-        return rows_of(x), (_rows if vector_targets else _numbers).decode(y)
+        return rows_of(x), (lists_of if vector_targets else numbers_of)(y)
     return rows_of(x), [(_numbers if vector_targets else _number).decode(y)]

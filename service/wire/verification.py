@@ -102,6 +102,8 @@ class VerificationDocument:
 
     @classmethod
     def _checked(cls, head: _JsonBody | _MsgpackBody, x: Any, y: Any, reader: ObservationReader) -> Self:
+        if any(isinstance(one, np.ndarray) and one.ndim == 0 for one in (x, y)):
+            raise VerificationError("x and y must be rows, not a single number")
         check_count(len(y))
         points, targets = reader.nothing if not len(x) and not len(y) else _pairs(x, y, reader)
         return cls(head.revision, head.every_rounds, points, targets)

@@ -106,7 +106,7 @@ async def living(folder: Path, peers: Peers, load: bool = True) -> AsyncIterator
         async with asyncio.timeout(PATIENCE_S):
             await life
     await until(lambda: asyncio.all_tasks() <= before)
-    assert not agent.rounds._worker._thread.is_alive()
+    assert not agent.rounds._worker._threads[0].is_alive()
 
 
 @pytest.fixture

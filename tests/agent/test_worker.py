@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from service.agent.worker import Worker
-from service.errors import NumericalError
+from service.errors import NumericalError, StoppingError
 
 PATIENCE_S = 20.0
 
@@ -17,7 +17,7 @@ PATIENCE_S = 20.0
 async def worker() -> AsyncIterator[Worker]:
     made = Worker("worker under test")
     yield made
-    if made._thread.is_alive():
+    if made._threads[0].is_alive():
         made.close()
 
 
@@ -110,10 +110,30 @@ async def test_closing_finishes_what_was_given_and_ends_the_thread(worker: Worke
     release.set()
     worker.close()
     assert done == list(range(20))
-    assert not worker._thread.is_alive()
+    assert not worker._threads[0].is_alive()
     await asyncio.gather(first, *rest)
 
 
 @pytest.mark.asyncio
 async def test_a_worker_does_not_keep_the_process_alive(worker: Worker) -> None:
-    assert worker._thread.daemon
+    assert worker._threads[0].daemon
+
+
+@pytest.mark.asyncio
+async def test_abandoning_waits_for_nothing_and_tells_who_waits() -> None:
+    worker, gate = Worker("abandoned"), threading.Event()
+    begun = threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        gate.wait()
+        return "done"
+
+    first, second = worker.run(slow), worker.run(slow)
+    await asyncio.to_thread(begun.wait)
+    worker.abandon(StoppingError("no more"))
+    with pytest.raises(StoppingError, match="no more"):
+        await second
+    gate.set()
+    assert await first == "done"
+    worker._threads[0].join()
