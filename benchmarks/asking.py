@@ -102,10 +102,12 @@ def _predictions(agent: AgentProcess, points: Any) -> Result:
         over_http(listed, {"content-type": "application/json"})
 
     ours, other, json_s = _best(over_http, direct, over_json)
-    remark = f"10,000 predictions: {1000 * ours:.1f} ms as msgpack, {1000 * json_s:.1f} ms as JSON, direct {1000 * other:.1f} ms."
-    return Result(
-        "10,000 predictions", "over HTTP, msgpack", "direct call", ours, other, "s per request", 0.5, (), remark
+    remark = (
+        f"10,000 predictions: {1000 * ours:.1f} ms as msgpack, {1000 * json_s:.1f} ms as JSON, "
+        f"direct {1000 * other:.1f} ms."
     )
+    names = ("10,000 predictions", "over HTTP, msgpack", "direct call")
+    return Result(*names, ours, other, "s per request", 0.5, remark=remark)
 
 
 def _best(*works: Callable[[], object]) -> list[float]:
