@@ -228,12 +228,16 @@ class ModelSpec(Document):
             "prior": self.prior.model_dump(),
             "outputs": self.outputs,
         }
-        return json.dumps(_without_negative_zero(shared), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        # Piece by piece: json.dumps would keep all other threads waiting until the last of many centres is written.
+        return "".join(_encoder.iterencode(_without_negative_zero(shared)))
 
     @property
     def model_id(self) -> str:
         """The SHA-256 of the canonical JSON, in hexadecimal."""
         return hashlib.sha256(self.canonical_json.encode()).hexdigest()
+
+
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _without_negative_zero(value: Any) -> Any:
