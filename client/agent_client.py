@@ -48,7 +48,7 @@ _UNCERTAINTY = ("variance", "entropy", "latent_mean", "latent_variance")
 
 
 class AgentClient(Requester):
-    """Talks to one agent. GET, PUT and marked posts are tried again; what must not happen twice is sent once."""
+    """Talks to one agent. What may be asked twice is tried again: all but unmarked posts and single rounds."""
 
     # ---- configuration
 
@@ -161,8 +161,9 @@ class AgentClient(Requester):
         retries = Retries(self.patience, repeat=True)
         while True:
             try:
-                async with self._listen(listener.headers) as chunks:
+                async with self._listen(listener.reconnect()) as chunks:
                     async for chunk in chunks:
+                        retries.heard()
                         for event in listener.read(self._where("events"), chunk):
                             retries = Retries(self.patience, repeat=True)
                             yield event

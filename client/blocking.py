@@ -9,6 +9,7 @@ with BlockingAgentClient("http://127.0.0.1:8001") as agent:
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -127,12 +128,15 @@ class BlockingAgentClient:
         return self._wait(self._agent.map(query, known))
 
     def events(self, last: str | None = None) -> Iterator[RoundEvent]:
-        events = self._agent.events(last)
+        heard: asyncio.Queue[RoundEvent | Exception] = asyncio.Queue(1)
+        self._check_open()
+        listening = asyncio.run_coroutine_threadsafe(_listen(self._agent.events(last), heard), self._loop)
         try:
-            while True:
-                yield self._wait(_next(events))
+            while not isinstance(event := self._wait(heard.get()), Exception):
+                yield event
+            raise event
         finally:
-            self._wait(events.aclose())
+            listening.cancel()
 
     def metrics(self) -> str:
         return self._wait(self._agent.metrics())
@@ -149,6 +153,10 @@ class BlockingAgentClient:
     def readiness(self) -> Readiness:
         return self._wait(self._agent.readiness())
 
+    def _check_open(self) -> None:
+        if self._loop.is_closed():
+            raise RuntimeError("this client has been closed: make another")
+
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which ends what is left, and closes the loop
             runner.get_loop().run_forever()
@@ -161,9 +169,11 @@ class BlockingAgentClient:
         await self._agent.close()
 
     def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        if self._loop.is_closed():
+        try:
+            self._check_open()
+        except RuntimeError:
             work.close()
-            raise RuntimeError("this client has been closed: make another")
+            raise
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -172,8 +182,14 @@ class BlockingAgentClient:
             raise
 
 
-async def _next(events: AsyncGenerator[RoundEvent, None]) -> RoundEvent:
-    return await anext(events)
+async def _listen(events: AsyncGenerator[RoundEvent, None], heard: "asyncio.Queue[RoundEvent | Exception]") -> None:
+    """In a task of its own, which closes what it listens to, however it ends."""
+    try:
+        async with aclosing(events):
+            async for event in events:
+                await heard.put(event)
+    except Exception as fault:  # for whoever waits for the next event
+        await heard.put(fault)
 
 
 class BlockingStream:

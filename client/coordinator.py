@@ -106,7 +106,7 @@ class Coordinator:
         if is_change(self._wanted(seen), seen) and self.plan.document.schedule.exchange == "lockstep":
             self.was_exact = await stop_at_one_round(self.agents, seen, self.patience)
         await self._connect(await self.look())
-        await self._ask_all(lambda agent: put_verification(self.plan, agent))
+        await all_of(put_verification(self.plan, index, agent) for index, agent in enumerate(self.agents))
         await self._schedule()
 
     async def stream(self, progress: StreamProgress | None = None, rate_per_s: float | None = None) -> None:

@@ -25,10 +25,9 @@ class Listener:
         self._rest = b""
         self._missed = 0
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """What a new connection says, to go on behind the last event."""
-        self._rest = b""
+    def reconnect(self) -> dict[str, str]:
+        """The headers of a new connection, which goes on behind the last event."""
+        self._rest, self._missed = b"", 0
         return {} if self._last is None else {"last-event-id": self._last}
 
     def read(self, where: str, chunk: bytes) -> list[RoundEvent]:

@@ -39,6 +39,10 @@ class Retries:
         self._began = self._heard = patience.clock()
         self._pause_s = patience.first_pause_s
 
+    def heard(self) -> None:
+        """Something has come: the silence begins anew."""
+        self._heard = self._patience.clock()
+
     async def after_refusal(self, refused: AgentRefusedError) -> None:
         """Wait and return if it is worth another attempt, else raise.
 

@@ -17,7 +17,7 @@ from client.network.document import read_network
 from client.retries import Patience
 from client.streams.points import read_points
 from client.tokens import TokenFolder
-from service.errors import NoModelError, SettingError
+from service.errors import AgentRefusedError, NoModelError, SettingError
 from service.inference.arrays import FloatArray
 from service.wire.answers import Predictions
 from service.wire.document import sentence
@@ -69,8 +69,8 @@ def map_command(
     bounds: Annotated[str | None, typer.Option(help="left,bottom,right,top. [default: all of the model]")] = None,
     resolution: Annotated[float | None, typer.Option(help="The side of a pixel. [default: about 300 pixels]")] = None,
     mode: Annotated[str, typer.Option(help="Nav2: trinary, scale or raw.")] = "trinary",
-    occupied: Annotated[float, typer.Option(help="Nav2: above this probability a cell is occupied.")] = 0.65,
-    free: Annotated[float, typer.Option(help="Nav2: below this probability a cell is free.")] = 0.25,
+    occupied_thresh: Annotated[float, typer.Option(help="Nav2: above this probability a cell is occupied.")] = 0.65,
+    free_thresh: Annotated[float, typer.Option(help="Nav2: below this probability a cell is free.")] = 0.25,
     runs: RunsOption = RUNS,
     tokens: TokensOption = None,
 ) -> None:
@@ -79,7 +79,7 @@ def map_command(
         raise SettingError(f"--out {file}: a map is a .png, an .npz, or a .zip for Nav2")
     asked: dict[str, Any] = {"layer": layer, "bounds": bounds, "resolution": resolution}
     if file.suffix == ".zip":
-        asked |= {"mode": mode, "occupied_thresh": occupied, "free_thresh": free}
+        asked |= {"mode": mode, "occupied_thresh": occupied_thresh, "free_thresh": free_thresh}
     query = _map_query({"format": _FORMATS[file.suffix], **asked})
     found = wait_for(_map(_client(agent, name, runs, tokens), query))
     try:
@@ -109,8 +109,21 @@ async def _predict(client: AgentClient, path: Path) -> tuple[FloatArray, list[Pr
         if document is None:
             raise NoModelError(f"{agent.url} has no model yet: give it one with delbo up, or as docs/agent.md tells")
         x = read_points(path, document.spec.build_features().dimension)
-        parts = (x[begin : begin + MOST_POINTS] for begin in range(0, len(x), MOST_POINTS))
-        return x, [await agent.predict(part) for part in parts]
+        return x, await _predict_in_parts(agent, x)
+
+
+async def _predict_in_parts(agent: AgentClient, x: FloatArray) -> list[Predictions]:
+    """As many points at a time as the agent takes: of a large model of the full family it takes fewer."""
+    size, begin, answers = MOST_POINTS, 0, []
+    while begin < len(x):
+        try:
+            answers.append(await agent.predict(x[begin : begin + size]))
+            begin += size
+        except AgentRefusedError as refused:
+            if refused.slug != "too-many-points" or size == 1:
+                raise
+            size = max(size // 2, 1)
+    return answers
 
 
 async def _map(client: AgentClient, query: MapQuery) -> MapFile:
@@ -124,7 +137,7 @@ def _map_query(asked: dict[str, Any]) -> MapQuery:
     try:
         return MapQuery(**{name: value for name, value in asked.items() if value is not None})
     except ValidationError as fault:
-        raise SettingError(f"--{sentence(fault)}") from None
+        raise SettingError(f"--{sentence(fault).replace('_', '-')}") from None
 
 
 def _columns(x: FloatArray, answers: list[Predictions]) -> tuple[list[str], FloatArray]:

@@ -100,6 +100,7 @@ class Agent:
         self.stopped.set()
         self.publication.stop()
         self.events.stop()
+        self.readings.close()
         self.commits.stop()
         self.rounds.stop()
 

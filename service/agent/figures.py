@@ -1,5 +1,6 @@
 """Figures of a round that it does not need itself: taken now and then, and in the rounds that are verified."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -16,6 +17,8 @@ from service.wire.configuration import NeighborsDocument, ScheduleDocument
 from service.wire.parameters import ParameterMessage
 
 Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 _LARGEST_SHARE = 0.05  # of the time
@@ -44,7 +47,7 @@ class RoundFacts(NamedTuple):
 
 
 class Measuring:
-    """Takes the figures every second, or more seldom where they are costly; scores exactly when they are due."""
+    """Takes figures every second, more seldom where they are costly, and with every score; scores when they are due."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -70,7 +73,8 @@ def _or_else(nothing: Result, figure: Callable[[], Result]) -> Result:
     try:
         with np.errstate(all="ignore"):
             return figure()
-    except (DelboError, np.linalg.LinAlgError):
+    except (DelboError, ArithmeticError, ValueError, MemoryError) as fault:
+        log.warning("a figure of the round could not be taken: %s", fault)
         return nothing
 
 

@@ -1,15 +1,14 @@
 """Maps of an agent's belief: each computed once a round, however many ask for it."""
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 
+from service.agent.model import LoadedModel
 from service.agent.publication import Snapshot
 from service.agent.readings import Readings
+from service.agent.shared import Shared
 from service.errors import ModelError, NoMapError, NumericalError, SettingError
 from service.inference.arrays import FloatArray
 from service.inference.belief import Belief
@@ -19,15 +18,13 @@ from service.wire.map_files import Nav2Rule, to_nav2, to_npz, to_png
 from service.wire.map_query import Format, Layer
 from service.wire.palette import DIVERGING, SEQUENTIAL
 
-_MOST_WORK = 5e9  # a centre's share of a pixel each: some ten seconds
+_MOST_WORK = 6e9  # a centre's share of a pixel each: some ten seconds
 _DEFAULT_SIDE = 300  # pixels
 _RASTERS_KEPT = 4_000_000  # pixels
 _FILES_KEPT = 32 * 2**20  # bytes
+_AT_LEAST = 4096  # of either, for what even the smallest map takes
 
 _USUAL = Nav2Rule()
-
-Key = TypeVar("Key", bound=Hashable)
-Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -43,42 +40,19 @@ class MapRequest:
     nav2: Nav2Rule = _USUAL
 
 
-class _Shared(Generic[Key, Kept]):
-    """Results that are made once and kept while there is room; who asks meanwhile waits for the same one."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._made: OrderedDict[Key, tuple[asyncio.Task[Kept], int]] = OrderedDict()
-
-    async def get(self, key: Key, size: int, make: Callable[[], Coroutine[None, None, Kept]]) -> Kept:
-        """The result for that key; size: of what is kept."""
-        if key not in self._made:
-            task = asyncio.ensure_future(make())
-            task.add_done_callback(lambda done: self._forget_failure(key, done))
-            self._made[key] = task, size
-            while len(self._made) > 1 and sum(taken for _, taken in self._made.values()) > self._room:
-                self._made.popitem(last=False)
-        return await asyncio.shield(self._made[key][0])
-
-    def _forget_failure(self, key: Key, done: asyncio.Task[Kept]) -> None:
-        """The next one who asks has another try, also where nobody has waited for this one to the end."""
-        if (done.cancelled() or done.exception()) and key in self._made and self._made[key][0] is done:
-            del self._made[key]
-
-
 class Maps:
     """One agent's maps."""
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
-        self._rasters: _Shared[Hashable, Prediction] = _Shared(_RASTERS_KEPT)
-        self._files: _Shared[Hashable, bytes] = _Shared(_FILES_KEPT)
+        self._rasters: Shared[Hashable, Prediction] = Shared(_RASTERS_KEPT)
+        self._files: Shared[Hashable, bytes] = Shared(_FILES_KEPT)
 
     async def file(self, snapshot: Snapshot, request: MapRequest) -> bytes:
         """The map of that round as a file."""
-        grid = grid_of(snapshot, request)
+        grid = check_there_is(snapshot, request)
         layers = _layers(snapshot, request)
-        size = grid.pixels * (8 * len(layers) if request.format == "npz" else 1)
+        size = _AT_LEAST + grid.pixels * (8 * len(layers) if request.format == "npz" else 1)
         return await self._files.get((snapshot.name, request), size, lambda: self._draw(snapshot, request, grid))
 
     async def _draw(self, snapshot: Snapshot, request: MapRequest, grid: Grid) -> bytes:
@@ -98,33 +72,41 @@ class Maps:
         async def make() -> Prediction:
             return await self._readings.answer(grid.pixels, compute)
 
-        return await self._rasters.get((name, grid), grid.pixels, make)
+        return await self._rasters.get((name, grid), _AT_LEAST + grid.pixels, make)
 
 
-def check_there_is(snapshot: Snapshot, request: MapRequest) -> None:
-    """Refuse a map that this model has not, or that is too large."""
-    grid_of(snapshot, request)
-    _layers(snapshot, request)
-
-
-def grid_of(snapshot: Snapshot, request: MapRequest) -> Grid:
-    """The pixels that are asked for; by default all that the model is about, in some 300 pixels."""
+def check_there_is(snapshot: Snapshot, request: MapRequest) -> Grid:
+    """The pixels of the map; refuse one that this model has not, or that is too large."""
     model = snapshot.model
     try:
         check_raster(model.features, model.likelihood)
     except ModelError as fault:
         raise NoMapError(str(fault)) from None
+    _layers(snapshot, request)
     bounds = default_bounds(model.features) if request.bounds is None else request.bounds
-    resolution = request.resolution
-    if resolution is None:
-        resolution = max(bounds[2] - bounds[0], bounds[3] - bounds[1]) / _DEFAULT_SIDE
-    grid = Grid.over(bounds, resolution)
-    if raster_work(model.document.spec.family, model.features, grid) > _MOST_WORK:
+    if request.resolution is None:
+        return _usual_grid(model, bounds)
+    grid = Grid.over(bounds, request.resolution)
+    if _takes_too_long(model, grid):
         raise SettingError(
             f"a map of {grid.width} x {grid.height} pixels would take this model too long: take a coarser resolution "
             "or narrower bounds"
         )
     return grid
+
+
+def _usual_grid(model: LoadedModel, bounds: tuple[float, float, float, float]) -> Grid:
+    """Some 300 pixels on the longer side; fewer of a model for which these would be too many."""
+    pixels = _DEFAULT_SIDE
+    while True:
+        grid = Grid.over(bounds, max(bounds[2] - bounds[0], bounds[3] - bounds[1]) / pixels)
+        if pixels == 1 or not _takes_too_long(model, grid):
+            return grid
+        pixels = max(pixels * 2 // 3, 1)
+
+
+def _takes_too_long(model: LoadedModel, grid: Grid) -> bool:
+    return raster_work(model.document.spec.family, model.features, grid) > _MOST_WORK
 
 
 def _layers(snapshot: Snapshot, request: MapRequest) -> tuple[Layer, ...]:

@@ -40,6 +40,8 @@ class Readings:
 
     def close(self) -> None:
         """Send everybody away who waits; an answer that is being computed is not waited for."""
+        if self._closed:
+            return
         self._closed = True
         self._worker.abandon(_stopping())
 

@@ -42,7 +42,7 @@ class Worker:
             thread.join()
 
     def abandon(self, fault: Exception) -> None:
-        """Wait for nothing: whoever waits gets the fault, and what is being done is done for nobody."""
+        """Wait for nothing: jobs that have not begun get the fault, and the threads end after those that have."""
         with suppress(Empty):
             while (given := self._jobs.get_nowait()) is not None:
                 _fail(given[1], fault)

@@ -1,4 +1,4 @@
-"""The application: who may do it, two bare routes, FastAPI behind, and problems for everything that goes wrong."""
+"""The application: who may do it, three bare routes, FastAPI behind, and problems for everything that goes wrong."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,7 +1,6 @@
 """`GET /v1/events`: server-sent events, one for every round."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 import msgspec
@@ -10,6 +9,7 @@ from service.agent.agent import Agent
 from service.agent.events import News
 from service.api.messages import Headers, Receive, Scope, Send, header
 from service.api.problems import ProblemError
+from service.wire.answers import RoundSummary
 
 _HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -18,9 +18,7 @@ _HEADERS: Headers = [
 ]
 _HEARTBEAT_S = 15.0
 _MOST_LISTENERS = 256
-_PATIENCE_S = 60.0  # with one who does not read
-
-log = logging.getLogger(__name__)
+_TOLD_AT_ONCE = 64  # rounds
 
 
 class EventsEndpoint:
@@ -44,19 +42,18 @@ class EventsEndpoint:
             news = await self._agent.events.catch_up(self._after(header(scope, b"last-event-id")))
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await self._tell(news, scope, gone, send)
-        except TimeoutError:
-            log.warning("a listener did not read its events for %.0f s, and is sent away", _PATIENCE_S)
         finally:
             self._listeners -= 1
             gone.cancel()
 
     async def _tell(self, news: News, scope: Scope, gone: "asyncio.Future[None]", send: Send) -> None:
         events = self._agent.events
-        await _write(send, b"retry: 1000\n\n" + self._text(news))
+        await _write(send, b"retry: 1000\n\n")
+        await self._write_rounds(send, news)
         while self._goes_on(scope, gone):
             news = events.since(news.last)
             if news.rounds:
-                await _write(send, self._text(news))
+                await self._write_rounds(send, news)
                 continue
             waited_for = (gone, events.next_round())
             done, _ = await asyncio.wait(waited_for, timeout=_HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -71,13 +68,16 @@ class EventsEndpoint:
             return False
         return not (gone.done() or self._agent.events.stopped)
 
-    def _text(self, news: News) -> bytes:
-        missed = b'event: missed\ndata: {"rounds": %d}\n\n' % news.missed if news.missed else b""
-        return missed + b"".join(
-            b"id: %b%d\nevent: round\ndata: %b\n\n"
-            % (self._prefix.encode(), summary.number, msgspec.json.encode(summary))
-            for summary in news.rounds
-        )
+    async def _write_rounds(self, send: Send, news: News) -> None:
+        """A few at a time: what the listener has not taken yet waits in memory."""
+        if news.missed:
+            await _write(send, b'event: missed\ndata: {"rounds": %d}\n\n' % news.missed)
+        for begin in range(0, len(news.rounds), _TOLD_AT_ONCE):
+            await _write(send, b"".join(map(self._text, news.rounds[begin : begin + _TOLD_AT_ONCE])))
+
+    def _text(self, summary: RoundSummary) -> bytes:
+        name = b"%b%d" % (self._prefix.encode(), summary.number)
+        return b"id: %b\nevent: round\ndata: %b\n\n" % (name, msgspec.json.encode(summary))
 
     def _after(self, last_event_id: str | None) -> int | None:
         """The number of the round that the listener had last, if it had it from this very agent."""
@@ -88,9 +88,8 @@ class EventsEndpoint:
 
 
 async def _write(send: Send, text: bytes) -> None:
-    """Returns when the listener has room for more."""
-    async with asyncio.timeout(_PATIENCE_S):
-        await send({"type": "http.response.body", "body": text, "more_body": True})
+    """Returns when there is room for more; the connection of one who never reads is cut, and then there is, too."""
+    await send({"type": "http.response.body", "body": text, "more_body": True})
 
 
 async def _until_gone(receive: Receive) -> None:

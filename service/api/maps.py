@@ -25,7 +25,7 @@ async def get_map(request: Request, agent: Agent, query: MapQuery) -> Response:
     try:
         wanted = _request(query)
         check_there_is(snapshot, wanted)  # first: `*` stands for any map that there is
-        if knows(request.headers.get("if-none-match"), tag):
+        if _knows(request.headers.get("if-none-match"), tag):
             return Response(status_code=304, headers=headers)
         file = await agent.maps.file(snapshot, wanted)
     except SettingError as fault:
@@ -45,7 +45,7 @@ def _request(query: MapQuery) -> MapRequest:
     return MapRequest(query.format, query.layer, query.box, query.resolution, query.low, query.high, rule)
 
 
-def knows(if_none_match: str | None, tag: str) -> bool:
+def _knows(if_none_match: str | None, tag: str) -> bool:
     """Whether a client says that it has what this tag names; `W/` makes no difference to a GET."""
     known = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
     return tag in known or known == ["*"]

@@ -221,7 +221,8 @@ scrape_configs:
     static_configs: [{targets: ["10.0.0.7:8001", "10.0.0.8:8001"]}]
 ```
 
-Counters of observations and rounds go on after a restart, as the agent keeps them with its data; all others begin anew.
+Counters of observations and rounds go on after a restart, as the agent keeps them with its data; all others begin
+anew, and those of a neighbor also when its url changes.
 Beside these there are `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and the other
 usual ones of a process. This page is made from the code: `python -m service.api.metric_table > docs/metrics.md`.
 

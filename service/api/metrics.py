@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from service.agent.agent import Agent
 from service.agent.meters import BOUNDS_S, Durations
 from service.api.metric_table import METRICS, Metric
+
+_OPENMETRICS = "application/openmetrics-text"
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"  # what every Prometheus reads
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
@@ -42,8 +46,9 @@ def registry_of(agent: Agent) -> CollectorRegistry:
 
 def write_metrics(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """The metrics as the scraper accepts them, and their content type."""
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+    if _OPENMETRICS in accept:
+        return cast("bytes", openmetrics.generate_latest(registry)), openmetrics.CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
+    return generate_latest(registry), _TEXT
 
 
 def _family(metric: Metric, read: Any) -> Family:

@@ -52,7 +52,7 @@ def maps() -> dict[str, Any]:
         "200": {"description": "The map, as `format` says", "content": content},
         "304": {"description": "The round is still the one that If-None-Match names"},
     }
-    return {"openapi_extra": {"responses": {**responses, **ERRORS}}}
+    return {"openapi_extra": {"parameters": [_KNOWN], "responses": {**responses, **ERRORS}}}
 
 
 def metrics() -> dict[str, Any]:
@@ -107,6 +107,13 @@ def _query(name: str, schema: dict[str, Any], description: str) -> dict[str, Any
     return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
 
 
+_KNOWN = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The ETag of the map that one has.",
+}
 _NATURAL = {"type": "integer", "minimum": 0}
 
 _PARAMETERS: dict[str, Any] = {
@@ -142,8 +149,8 @@ _EVENTS: dict[str, Any] = {
 }
 
 _POINT = {"type": "array", "items": {"type": "number"}}
-_X = {"oneOf": [_POINT, {"type": "array", "items": _POINT}]}
-_Y = {"oneOf": [{"type": "number"}, _POINT, {"type": "array", "items": _POINT}]}
+_X = {"anyOf": [_POINT, {"type": "array", "items": _POINT}]}
+_Y = {"anyOf": [{"type": "number"}, _POINT, {"type": "array", "items": _POINT}]}
 _EXAMPLE = {"x": [[0.1, 2.0], [0.3, 1.9]], "y": [1, 0]}
 
 POINTS_BODY: dict[str, Any] = {

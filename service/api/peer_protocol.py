@@ -13,12 +13,12 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.api.access import Access
 from service.api.messages import Headers
 from service.api.parameters import Answer, ParametersEndpoint
+from service.api.patient_protocol import PatientProtocol
 from service.api.problems import ProblemError, answer_of, problem_of
 from service.errors import DelboError
 from service.wire.roles import ENDPOINTS
@@ -154,7 +154,7 @@ class PeerProtocol(asyncio.Protocol):
         """From now on this is uvicorn's connection."""
         self._state.connections.discard(self)
         self._timer.cancel()
-        successor = HttpToolsProtocol(**self._arguments)
+        successor = PatientProtocol(**self._arguments)
         self._transport.set_protocol(successor)
         successor.connection_made(self._transport)
         successor.data_received(data)

@@ -37,7 +37,7 @@ LimitQuery = Annotated[int, Query(ge=1, le=_HISTORY_AT_ONCE, description="At mos
 
 
 def add_routes(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
-    """All routes of one agent but the two that are bare ASGI; `service.wire.roles` says who may ask for which."""
+    """All routes of one agent but those that are bare ASGI; `service.wire.roles` says who may ask for which."""
     _add_control(router, agent, bodies)
     _add_documents(router, agent)
     _add_reading(router, agent)

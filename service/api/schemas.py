@@ -16,7 +16,9 @@ BINARY: Schema = {"type": "string", "format": "binary"}
 _TYPES: dict[str, Schema] = {"integer": {"type": "integer"}, "string": {"type": "string"}}
 _POINTER = "#/components/schemas/{name}"
 
-_NUMBERS = {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}}
+_NUMBER: Schema = {"type": "number"}
+_ROW: Schema = {"type": "array", "items": _NUMBER}
+_NUMBERS: Schema = {"type": "array", "items": {"anyOf": [_NUMBER, _ROW, {"type": "array", "items": _ROW}]}}
 _ARRAYS = {  # fields that msgspec knows nothing of: arrays, which are lists in JSON
     "BeliefSummary": ("mean", "variance"),
     "Predictions": ("probability", "mean", "variance", "entropy", "latent_mean", "latent_variance"),

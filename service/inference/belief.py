@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from service.errors import ModelError, NumericalError
 from service.inference.arrays import FloatArray, as_floats, frozen, owned
@@ -189,7 +189,8 @@ class FullGaussian(Belief):
     def factor(self) -> FloatArray:
         """The lower Cholesky factor L of the information, L L^T = Omega."""
         try:
-            return owned(np.asarray(cholesky(self.information, lower=True, check_finite=False)))
+            factor: FloatArray = np.linalg.cholesky(self.information).astype(np.float64, copy=False)
+            return owned(factor)  # unlike scipy's, it lets other threads run meanwhile
         except np.linalg.LinAlgError:
             raise NumericalError("the information matrix is not positive definite") from None
 

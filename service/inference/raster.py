@@ -11,7 +11,7 @@ from service.errors import DataError, ModelError, SettingError
 from service.inference import kernels
 from service.inference.arrays import FloatArray, as_floats
 from service.inference.belief import Belief, DiagonalGaussian, Family, FullGaussian
-from service.inference.features import Features
+from service.inference.features import Features, LatticeFeatures
 from service.inference.likelihood import Likelihood
 from service.inference.prediction import Prediction, check_size, predict
 
@@ -113,8 +113,12 @@ def raster_work(family: Family, features: Features, grid: Grid) -> float:
         return grid.pixels * features.feature_count**2 / _FULL_GAIN
     if features.cutoff is None:
         return grid.pixels * (features.feature_count / _PRODUCT_GAIN + 1)
-    across = 2 * np.sqrt(features.threshold / features.gamma2) / grid.resolution + 1
-    return float((np.minimum(across, grid.width) * np.minimum(across, grid.height)).sum()) + grid.pixels
+    if isinstance(features, LatticeFeatures):  # all centres are alike: one stands for them
+        gamma2, alike = np.array([0.5 / features.lengthscale**2]), features.feature_count
+    else:
+        gamma2, alike = features.gamma2, 1
+    across = 2 * np.sqrt(features.threshold / gamma2) / grid.resolution + 1
+    return alike * float((np.minimum(across, grid.width) * np.minimum(across, grid.height)).sum()) + grid.pixels
 
 
 def unlearned(

@@ -185,7 +185,7 @@ def test_a_belief_that_cannot_be_factored_has_no_figures_and_its_round_succeeds(
 
 
 @pytest.mark.parametrize(
-    "fault", [NumericalError("it is so"), DataError("it is so"), np.linalg.LinAlgError("it is so")]
+    "fault", [NumericalError("so"), DataError("so"), np.linalg.LinAlgError("so"), MemoryError(), ValueError("so")]
 )
 def test_no_fault_of_a_figure_fails_the_round(monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
     def fail(*_: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from service.agent import maps as agent_maps
 from service.agent.exchange import State, first_state
-from service.agent.maps import MapRequest, Maps, grid_of
+from service.agent.maps import MapRequest, Maps, check_there_is
 from service.agent.model import LoadedModel
 from service.agent.publication import Snapshot
 from service.agent.readings import Readings
@@ -178,10 +178,11 @@ async def test_a_map_that_cannot_be_drawn_is_tried_again(maps: Maps, counted: Co
 
 
 @pytest.mark.asyncio
-async def test_only_so_many_pixels_are_kept_the_newest(
+async def test_only_so_many_pixels_are_kept_those_asked_for_last(
     monkeypatch: pytest.MonkeyPatch, readings: Readings, counted: CountingRaster
 ) -> None:
-    pixels = grid_of(snapshot_of(), COARSE).pixels
+    pixels = check_there_is(snapshot_of(), COARSE).pixels
+    monkeypatch.setattr(agent_maps, "_AT_LEAST", 0)
     monkeypatch.setattr(agent_maps, "_RASTERS_KEPT", 3 * pixels)
     monkeypatch.setattr(agent_maps, "_FILES_KEPT", 0)  # the newest alone, so that each is drawn again
     maps = Maps(readings)
@@ -189,7 +190,7 @@ async def test_only_so_many_pixels_are_kept_the_newest(
         await maps.file(snapshot_of(number), COARSE)
     gc.collect()
     assert len(counted.alive) <= 3
-    for number, computed in [(9, 10), (8, 10), (7, 10), (0, 11), (9, 11), (1, 12), (8, 13)]:
+    for number, computed in [(9, 10), (8, 10), (7, 10), (0, 11), (8, 11), (7, 11), (9, 12), (0, 13)]:
         await maps.file(snapshot_of(number), COARSE)
         assert counted.count == computed, number
 
@@ -223,6 +224,8 @@ async def test_a_map_that_would_take_too_long_is_refused_before_anything_is_comp
     ]:
         with pytest.raises(SettingError, match="too long: take a coarser resolution or narrower bounds"):
             await maps.file(snapshot_of(0, features=features, family=family), MapRequest(resolution=0.02))
+        usual = check_there_is(snapshot_of(0, features=features, family=family), MapRequest())
+        assert 1 <= usual.width < 300  # of what is asked for without a resolution, it has as many as it can
     assert counted.count == 0
 
 

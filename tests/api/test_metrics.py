@@ -71,6 +71,16 @@ def test_every_metric_of_the_table_occurs_in_both_formats_with_its_kind_and_help
                 assert set(sample.labels) - {"le"} == labels[family.name], sample
 
 
+@pytest.mark.parametrize("rest", ["", "; version=abc", "; version=1..0", "; version=" + "9" * 5000, ", text/plain"])
+def test_whatever_version_is_asked_for_ours_is_answered(story: Story, rest: str) -> None:
+    answer = story.other.agent.http.get("/metrics", headers={"accept": f"application/openmetrics-text{rest}"})
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (
+        200,
+        "application/openmetrics-text",
+    )
+    assert len(answer.headers["content-type"]) < 100
+
+
 def test_names_of_agents_with_any_letters_are_told_as_they_are(story: Story) -> None:
     assert story.other.metrics().all("agent_info").popitem()[0][0] == ODD_NAME
     assert story.one.metrics()("pulls_total", neighbor=ODD_NAME, outcome="new") == ROUNDS

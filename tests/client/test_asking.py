@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from client.listening import Listener
 from client.retries import NO_PATIENCE, Patience
 from service.errors import AgentRefusedError, AgentUnreachableError, DataError
 from service.inference.prediction import predict
+from service.wire.answers import RoundSummary
 from service.wire.configuration import ModelDocument, ScheduleDocument
 from service.wire.map_query import MapQuery
 from service.wire.verification import VerificationDocument
@@ -103,6 +106,70 @@ def test_events_come_without_await(agent: AgentProcess) -> None:
         events.close()  # type: ignore[attr-defined]
         again = next(client.events(first.id))
         assert again == following[0]
+
+
+def test_events_that_are_left_waiting_leave_nothing_behind(agent: AgentProcess) -> None:
+    """Ctrl-C while it waits, and a client that is closed before its iterator."""
+    with BlockingAgentClient(agent.url) as client:
+        events = client.events()
+        next(events)
+        threading.Timer(0.1, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(events)
+        with pytest.raises(StopIteration):
+            next(events)
+        kept = client.events()
+        next(kept)
+    kept.close()  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="has been closed"):
+        next(client.events())
+
+
+def test_events_of_an_agent_that_is_gone_end_with_the_reason() -> None:
+    with BlockingAgentClient("http://127.0.0.1:1", NO_PATIENCE) as client, pytest.raises(AgentUnreachableError):
+        next(client.events())
+
+
+@pytest.mark.asyncio
+async def test_quiet_agents_are_waited_for_again_when_the_connection_breaks() -> None:
+    """Longer than the patience no round has come, but comments have."""
+    now = 0.0
+
+    async def quiet(request: Any) -> Any:
+        async def pieces() -> Any:
+            nonlocal now
+            yield b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+            for _ in range(10):
+                yield b": still here\n\n"
+                await asyncio.sleep(0.01)
+                now += 15.0
+            raise OSError
+
+        return pieces()
+
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        pauses.append(seconds)
+
+    patience = Patience(silent_s=60.0, clock=lambda: now, sleep=sleep)
+    async with raw_server(quiet, None) as raw, AgentClient(raw.url, patience) as client:
+        with pytest.raises(AgentUnreachableError):
+            await anext(client.events())
+    assert len(pauses) >= 2
+    assert len(raw.asked) == len(pauses) + 1
+
+
+def test_what_was_missed_is_not_counted_twice_when_the_connection_breaks() -> None:
+    listener = Listener("a-1")
+    listener.read("here", b'event: missed\ndata: {"rounds": 7}\n\n')
+    assert listener.reconnect() == {"last-event-id": "a-1"}
+    summary = RoundSummary(0, 9, 0.0, 0, 0, (), (), 1.0, 0.0, 0.0)
+    text = b'event: missed\ndata: {"rounds": 7}\n\nid: a-9\nevent: round\ndata: %b\n\n'
+    [event] = listener.read("here", text % msgspec.json.encode(summary))
+    assert event.missed == 7
 
 
 @pytest.mark.asyncio

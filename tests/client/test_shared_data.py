@@ -10,6 +10,7 @@ import pytest
 Fit = Callable[..., Any]
 
 
+@pytest.mark.thorough
 def test_banana_reaches_the_papers_accuracy_with_the_full_family(delbo_json: Fit, data_folder: Path) -> None:
     """One seed varies by a point (it draws the centres), so ten are averaged; for one agent a batch equals the loop."""
     options = "--rows 0::2 --test-rows 1::2 --order replay --steps 20000 --batch 50".split()

@@ -1,14 +1,18 @@
 """The coordinator can be killed at any moment and run again: it ends in the same state as if it had never been gone."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from client.agent_client import Mark
 from client.coordinator import Coordinator
 from client.gathering import stop_at_one_round
 from client.network.plan import NetworkPlan, load_plan
 from client.retries import Patience
+from client.verifying import verification_of
 from service.wire.answers import ObservationCounts
 from tests.network.deaths import die_at_every_write
 from tests.network.plans import check_run, rounds_of, start, write_network
@@ -56,6 +60,20 @@ def test_agents_score_themselves_as_the_network_says_and_again_when_it_says_othe
         scored = [one["round"] for one in rounds if one["scores"] is not None]
         assert scored == [one["round"] for one in rounds if one["round"] % 3 == 0]
         assert {one["verification"] for one in rounds if one["scores"] is not None} == {1}
+    entries: list[dict[str, Any]] = [{"name": agent.name, "url": agent.url} for agent in running]
+    asyncio.run(run_to_the_end(load_plan(write_network(tmp_path, entries, verification={"holdout": 10}))))
+    for agent in running:
+        told = agent.http.get("/v1/verification").json()
+        assert (told["revision"], told["points"], told["scores"]) == (3, 0, None)
+
+
+def test_an_agent_whose_sensor_cannot_see_such_targets_does_not_score_itself(tmp_path: Path) -> None:
+    plan = load_plan(write_network(tmp_path, 2, verification={"holdout": 10, "every_rounds": 2}))
+    assert plan.test is not None
+    document = verification_of(plan, 0, 7)
+    assert document is not None
+    assert (document.revision, document.every_rounds, len(document)) == (7, 2, 72)
+    assert verification_of(replace(plan, test=replace(plan.test, y=plan.test.y * 2.5)), 0, 7) is None
 
 
 def test_a_coordinator_that_dies_before_and_after_every_write_ends_as_the_simulation_does(
@@ -84,6 +102,7 @@ def test_a_coordinator_that_dies_before_and_after_every_write_ends_as_the_simula
         assert any(what in url for _, _, url, _ in died)
 
 
+@pytest.mark.thorough
 def test_run_that_is_killed_half_configured_in_its_streams_and_while_it_settles_ends_the_same(
     agents: Agents, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def test_every_local_agent_maps_the_lab_in_one_pass(run: Run, tmp_path: Path) ->
     check(run(EXAMPLE, tmp_path))
 
 
+@pytest.mark.thorough
 def test_the_same_file_works_with_agents_that_run_elsewhere(run: Run, tmp_path: Path, agents: Agents) -> None:
     content = yaml.safe_load(EXAMPLE.read_text())
     running = [agents(f"agent-{number}", wait=False) for number in range(1, 5)]

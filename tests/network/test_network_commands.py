@@ -188,8 +188,9 @@ def test_map_writes_what_the_suffix_says(delbo_here: Delbo, here: Here, tmp_path
         (["--out", "nowhere/map.png"], "--out nowhere/map.png: cannot be written: No such file or directory"),
         (["--out", "map.png", "--layer", "colour"], "--layer: input should be 'probability', 'mean'"),
         (["--out", "map.png", "--resolution", "0"], "--resolution: input should be greater than 0"),
+        (["--out", "map.zip", "--occupied-thresh", "2"], "--occupied-thresh: input should be less than or equal to 1"),
         (["--out", "map.png", "--bounds", "1,2"], "bounds are four numbers: left,bottom,right,top"),
-        (["--out", "map.zip", "--free", "0.9"], "free_thresh 0.9 and occupied_thresh 0.65"),
+        (["--out", "map.zip", "--free-thresh", "0.9"], "free_thresh 0.9 and occupied_thresh 0.65"),
     ],
 )
 def test_a_map_that_cannot_be_is_one_sentence(delbo_here: Delbo, here: Here, options: list[str], said: str) -> None:

@@ -1,0 +1,51 @@
+"""Results that many ask for: each is made once, and kept while there is room."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Kept = TypeVar("Kept")
+
+_MOST_ENTRIES = 256
+
+
+@dataclass(frozen=True)
+class _Entry(Generic[Kept]):
+    """A result, or what will be one."""
+
+    task: asyncio.Task[Kept]
+    size: int
+
+
+class Shared(Generic[Key, Kept]):
+    """Who asks for what is being made waits for the same one. What was not asked for the longest goes first."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._taken = 0
+        self._made: OrderedDict[Key, _Entry[Kept]] = OrderedDict()
+
+    async def get(self, key: Key, size: int, make: Callable[[], Coroutine[None, None, Kept]]) -> Kept:
+        """The result for that key; size: what keeping it takes of the room."""
+        if key in self._made:
+            self._made.move_to_end(key)
+        else:
+            # Not the asker's own: others wait for it too, and it ends with the thread that makes it.
+            task = asyncio.ensure_future(make())
+            task.add_done_callback(lambda done: self._forget_failure(key, done))
+            self._made[key] = _Entry(task, size)
+            self._taken += size
+            while len(self._made) > 1 and (self._taken > self._room or len(self._made) > _MOST_ENTRIES):
+                self._forget(next(iter(self._made)))
+        return await asyncio.shield(self._made[key].task)
+
+    def _forget_failure(self, key: Key, done: asyncio.Task[Kept]) -> None:
+        """The next one who asks has another try, also where nobody has waited for this one to the end."""
+        if (done.cancelled() or done.exception()) and key in self._made and self._made[key].task is done:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._taken -= self._made.pop(key).size
