@@ -108,6 +108,7 @@ class ModelDocument(_Numbered):
         spec = self.spec
         if not spec.is_resolved:
             raise ModelError("model: its centres are still to be chosen from data; an agent takes them as a list")
+        _ = spec.model_id  # of many centres it takes a while: here, and not on an event loop
         outputs = self.build_likelihood().outputs
         if outputs != spec.outputs:
             raise ModelError(f"likelihood: {outputs} output(s) do not go with a model of {spec.outputs}")

@@ -222,7 +222,7 @@ class ModelSpec(Document):
         if not self.is_resolved:
             raise ModelError("a model has no identity before its centres are chosen")
         shared = {
-            "features": self.features.model_dump(exclude={"choose"}),
+            "features": {name: value for name, value in self.features if name != "choose"},
             "family": self.family,
             "diagonal_step": self.step if self.family == "diagonal" else None,
             "prior": self.prior.model_dump(),
@@ -231,7 +231,7 @@ class ModelSpec(Document):
         # Piece by piece: json.dumps would keep all other threads waiting until the last of many centres is written.
         return "".join(_encoder.iterencode(_without_negative_zero(shared)))
 
-    @property
+    @cached_property
     def model_id(self) -> str:
         """The SHA-256 of the canonical JSON, in hexadecimal."""
         return hashlib.sha256(self.canonical_json.encode()).hexdigest()
