@@ -28,6 +28,9 @@ _indices = types.Array(types.int32, 1, "C", readonly=True)
 _out = types.Array(types.float64, 1, "C")
 _out2 = types.Array(types.float64, 2, "C")
 _out_starts = types.Array(types.int64, 1, "C")
+_starts2 = types.Array(types.int64, 2, "C", readonly=True)
+_out_starts2 = types.Array(types.int64, 2, "C")
+_table = (_starts2, _floats2, _floats2)  # as `reach_of_axis` fills it
 
 # Sums may be reordered, so that they vectorise; nothing else of IEEE arithmetic is given up. Never with
 # `exp_negative`, whose rounding is a sum that must not be reordered.
@@ -363,25 +366,95 @@ def splat(x_axis, y_axis, centers, gamma2, gamma1, threshold, means, variances, 
     """Add each centre's share of mean and variance to the pixels that it reaches (gamma2 |x - c|^2 <= threshold)."""
     squares = np.empty(x_axis.size)
     factors = np.empty(x_axis.size)
+    left = right = 0
     for s in range(centers.shape[0]):
         reach = math.sqrt(threshold / gamma2[s])
-        left = np.searchsorted(x_axis, centers[s, 0] - reach * 1.0001)
-        right = np.searchsorted(x_axis, centers[s, 0] + reach * 1.0001)
+        if s == 0 or centers[s, 0] != centers[s - 1, 0] or gamma2[s] != gamma2[s - 1]:
+            # Behind one another on a lattice, centres share their columns.
+            left = np.searchsorted(x_axis, centers[s, 0] - reach * 1.0001)
+            right = np.searchsorted(x_axis, centers[s, 0] + reach * 1.0001)
+            for column in range(left, right):
+                difference = x_axis[column] - centers[s, 0]
+                squares[column] = difference * difference
+                factors[column] = exp_negative(max(-gamma2[s] * squares[column], _LOWEST_EXPONENT))
         bottom = np.searchsorted(y_axis, centers[s, 1] - reach * 1.0001)
         top = np.searchsorted(y_axis, centers[s, 1] + reach * 1.0001)
-        for column in range(left, right):
-            difference = x_axis[column] - centers[s, 0]
-            squares[column] = difference * difference
-            factors[column] = exp_negative(max(-gamma2[s] * squares[column], _LOWEST_EXPONENT))
         for row in range(bottom, top):
             difference = y_axis[row] - centers[s, 1]
             square = difference * difference
             factor = gamma1 * exp_negative(max(-gamma2[s] * square, _LOWEST_EXPONENT))
-            for column in range(left, right):
-                if gamma2[s] * (squares[column] + square) <= threshold:
-                    value = factor * factors[column]
-                    mean[row, column] += means[s] * value
-                    variance[row, column] += variances[s] * value * value
+            # The columns that are reached lie together; a loop without a question is one that the compiler vectorises.
+            begin = left
+            end = right
+            while begin < end and gamma2[s] * (squares[begin] + square) > threshold:
+                begin += 1
+            while end > begin and gamma2[s] * (squares[end - 1] + square) > threshold:
+                end -= 1
+            mean_part = means[s] * factor
+            variance_part = variances[s] * factor * factor
+            for column in range(begin, end):
+                value = factors[column]
+                mean[row, column] += mean_part * value
+                variance[row, column] += variance_part * value * value
+
+
+@njit(
+    void(_floats, float64, float64, int64, float64, float64, _out_starts2, _out2, _out2),
+    **_OPTIONS,
+)
+def reach_of_axis(axis, lower, spacing, count, gamma2, threshold, ranges, squares, factors):
+    """For each position of a lattice along one axis: the pixels that it reaches, squared distances, kernel factors."""
+    reach = math.sqrt(threshold / gamma2)
+    for k in range(count):
+        center = lower + k * spacing
+        ranges[k, 0] = np.searchsorted(axis, center - reach * 1.0001)
+        ranges[k, 1] = np.searchsorted(axis, center + reach * 1.0001)
+        for pixel in range(ranges[k, 0], ranges[k, 1]):
+            difference = axis[pixel] - center
+            squares[k, pixel] = difference * difference
+            factors[k, pixel] = exp_negative(max(-gamma2 * squares[k, pixel], _LOWEST_EXPONENT))
+
+
+@njit(
+    void(*_table, *_table, float64, float64, float64, _floats, _floats, _out2, _out2),
+    **_OPTIONS,
+)
+def splat_lattice(
+    x_ranges,
+    x_squares,
+    x_factors,
+    y_ranges,
+    y_squares,
+    y_factors,
+    gamma2,
+    gamma1,
+    threshold,
+    means,
+    variances,
+    mean,
+    variance,
+):
+    """`splat` for a lattice, whose centres share what `reach_of_axis` knows of their columns and rows."""
+    across = x_ranges.shape[0]
+    down = y_ranges.shape[0]
+    for i in range(across):
+        for j in range(down):
+            s = i * down + j
+            for row in range(y_ranges[j, 0], y_ranges[j, 1]):
+                square = y_squares[j, row]
+                begin = x_ranges[i, 0]
+                end = x_ranges[i, 1]
+                while begin < end and gamma2 * (x_squares[i, begin] + square) > threshold:
+                    begin += 1
+                while end > begin and gamma2 * (x_squares[i, end - 1] + square) > threshold:
+                    end -= 1
+                factor = gamma1 * y_factors[j, row]
+                mean_part = means[s] * factor
+                variance_part = variances[s] * factor * factor
+                for column in range(begin, end):
+                    value = x_factors[i, column]
+                    mean[row, column] += mean_part * value
+                    variance[row, column] += variance_part * value * value
 
 
 @njit(void(_floats2, _out), **_OPTIONS)

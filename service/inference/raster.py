@@ -174,10 +174,26 @@ def _products(belief: Belief, features: Features, x: FloatArray, y: FloatArray) 
 def _splat(belief: Belief, features: Features, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     mean, variance = np.zeros((y.size, x.size)), np.zeros((y.size, x.size))
     means, variances = belief.mean[1:].copy(), belief.variance[1:].copy()
-    kernels.splat(
-        x, y, features.centers, features.gamma2, features.gamma1, features.threshold, means, variances, mean, variance
-    )
+    gamma1, threshold = features.gamma1, features.threshold
+    if isinstance(features, LatticeFeatures) and int(features.counts @ (x.size, y.size)) <= _VALUES_AT_ONCE:
+        gamma2 = 0.5 / features.lengthscale**2
+        across, down = _axis_table(features, 0, x, gamma2), _axis_table(features, 1, y, gamma2)
+        kernels.splat_lattice(*across, *down, gamma2, gamma1, threshold, means, variances, mean, variance)
+    else:
+        centers = features.centers
+        kernels.splat(x, y, centers, features.gamma2, gamma1, threshold, means, variances, mean, variance)
     return mean, variance
+
+
+def _axis_table(features: LatticeFeatures, axis: int, pixels: FloatArray, gamma2: float) -> tuple[Any, Any, Any]:
+    """What the lattice's positions along one axis reach: ranges of pixels, squared distances, kernel factors."""
+    count = int(features.counts[axis])
+    ranges = np.empty((count, 2), np.int64)
+    squares, factors = np.empty((count, pixels.size)), np.empty((count, pixels.size))
+    kernels.reach_of_axis(
+        pixels, features.lower[axis], features.spacing, count, gamma2, features.threshold, ranges, squares, factors
+    )
+    return ranges, squares, factors
 
 
 def _pieces(pixels: FloatArray) -> list[FloatArray]:

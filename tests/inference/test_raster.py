@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from service.errors import SettingError
 from service.inference import prediction
 from service.inference.arrays import FloatArray
-from service.inference.belief import FAMILIES, Belief, Family
+from service.inference.belief import FAMILIES, Belief, DiagonalGaussian, Family
 from service.inference.conditioning import condition
 from service.inference.features import CenterFeatures, Features, LatticeFeatures
 from service.inference.likelihoods import Gaussian, Probit, VectorGaussian
@@ -246,3 +246,16 @@ def test_a_place_is_unlearned_if_most_of_its_variance_is_left_were_the_constant_
     found = unlearned_pixels(belief, prior, features)
     np.testing.assert_array_equal(found[clear], (share > 0.9)[clear])
     assert 0.1 < found[clear].mean() < 0.9
+
+
+def test_a_lattice_is_drawn_the_same_with_tables_of_its_axes_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = LatticeFeatures(0.3, 0.4, [-1.0, 0.0], [2.0, 1.7], cutoff=1e-4, gamma1=1.5)
+    generator = np.random.default_rng(3)
+    size = features.feature_count
+    belief = DiagonalGaussian(generator.uniform(0.5, 2, size), generator.normal(size=size))
+    axes = np.linspace(-2, 3, 70), np.linspace(-1, 2, 50)
+    with_tables = raster(belief, features, Probit(), *axes)
+    monkeypatch.setattr("service.inference.raster._VALUES_AT_ONCE", 1)
+    without = raster(belief, features, Probit(), *axes)
+    np.testing.assert_allclose(with_tables.latent_mean, without.latent_mean, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(with_tables.latent_variance, without.latent_variance, rtol=1e-13)
