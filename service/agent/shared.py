@@ -32,19 +32,22 @@ class Shared(Generic[Key, Kept]):
         """The result for that key; size: what keeping it takes of the room."""
         if key in self._made:
             self._made.move_to_end(key)
+            task = self._made[key].task
         else:
             # Not the asker's own: others wait for it too, and it ends with the thread that makes it.
             task = asyncio.ensure_future(make())
-            task.add_done_callback(lambda done: self._forget_failure(key, done))
+            task.add_done_callback(lambda done: self._settle(key, done))
             self._made[key] = _Entry(task, size)
             self._taken += size
             while len(self._made) > 1 and (self._taken > self._room or len(self._made) > _MOST_ENTRIES):
                 self._forget(next(iter(self._made)))
-        return await asyncio.shield(self._made[key].task)
+        return await asyncio.shield(task)
 
-    def _forget_failure(self, key: Key, done: asyncio.Task[Kept]) -> None:
-        """The next one who asks has another try, also where nobody has waited for this one to the end."""
-        if (done.cancelled() or done.exception()) and key in self._made and self._made[key].task is done:
+    def _settle(self, key: Key, done: asyncio.Task[Kept]) -> None:
+        """Forget a failure, so that the next one who asks has another try, and what is larger than all the room."""
+        is_failure = done.cancelled() or done.exception() is not None  # which is so looked at, also if nobody waits
+        entry = self._made.get(key)
+        if entry is not None and entry.task is done and (is_failure or entry.size > self._room):
             self._forget(key)
 
     def _forget(self, key: Key) -> None:

@@ -184,7 +184,7 @@ async def test_only_so_many_pixels_are_kept_those_asked_for_last(
     pixels = check_there_is(snapshot_of(), COARSE).pixels
     monkeypatch.setattr(agent_maps, "_AT_LEAST", 0)
     monkeypatch.setattr(agent_maps, "_RASTERS_KEPT", 3 * pixels)
-    monkeypatch.setattr(agent_maps, "_FILES_KEPT", 0)  # the newest alone, so that each is drawn again
+    monkeypatch.setattr(agent_maps, "_FILES_KEPT", 0)  # none, so that each is drawn again
     maps = Maps(readings)
     for number in range(10):
         await maps.file(snapshot_of(number), COARSE)
@@ -196,16 +196,17 @@ async def test_only_so_many_pixels_are_kept_those_asked_for_last(
 
 
 @pytest.mark.asyncio
-async def test_a_map_larger_than_all_room_is_drawn_and_kept_alone(
+async def test_a_map_larger_than_all_room_is_drawn_for_who_asks_and_not_kept(
     monkeypatch: pytest.MonkeyPatch, readings: Readings, counted: CountingRaster
 ) -> None:
     monkeypatch.setattr(agent_maps, "_RASTERS_KEPT", 1)
     monkeypatch.setattr(agent_maps, "_FILES_KEPT", 1)
-    maps = Maps(readings)
-    files = [await maps.file(snapshot_of(number), COARSE) for number in (1, 1, 2)]
-    assert files[0] is files[1]
-    assert counted.count == 2
-    assert len(maps._rasters._made) == len(maps._files._made) == 1
+    maps, snapshot = Maps(readings), snapshot_of()
+    files = await asyncio.gather(*(maps.file(snapshot, COARSE) for _ in range(3)))
+    assert files[0] is files[1] is files[2]
+    assert counted.count == 1
+    await turn()
+    assert len(maps._rasters._made) == len(maps._files._made) == 0
 
 
 # Which maps there are.

@@ -45,10 +45,10 @@ async def test_however_small_they_are_only_so_many_are_kept() -> None:
 
 
 @pytest.mark.asyncio
-async def test_one_that_is_larger_than_the_room_is_made_and_kept_alone() -> None:
+async def test_one_that_is_larger_than_the_room_is_shared_by_those_who_wait_and_not_kept() -> None:
     shared, maker = Shared[object, str](room=10), Maker()
-    await maker.ask(shared, "small")
-    assert await maker.ask(shared, "large", size=11) == "of large"
-    assert list(shared._made) == ["large"]
+    asked = await asyncio.gather(*(maker.ask(shared, "large", size=11) for _ in range(3)))
+    assert (asked, maker.made) == (["of large"] * 3, ["large"])
+    assert (list(shared._made), shared._taken) == ([], 0)
     await maker.ask(shared, "small")
     assert (list(shared._made), shared._taken) == (["small"], 1)
