@@ -32,6 +32,10 @@ class DrivenLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """However long its threads take: a limit would be over at once."""
+        await super().shutdown_default_executor()
+
 
 def run_driven(main: Coroutine[Any, Any, Result]) -> Result:
     """Run to the end, however much time passes on the driven clock."""

@@ -1,7 +1,7 @@
 """The newest rounds, for whoever listens: none is lost or told twice, also while rounds go on."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -49,8 +49,10 @@ def summary(number: int) -> RoundSummary:
 
 
 @pytest.fixture
-def rounds(tmp_path: Path) -> Rounds:
-    return Rounds(tmp_path)
+def rounds(tmp_path: Path) -> Iterator[Rounds]:
+    rounds = Rounds(tmp_path)
+    yield rounds
+    rounds.store.close()
 
 
 def numbers(summaries: list[RoundSummary]) -> list[int]:
@@ -97,11 +99,12 @@ def test_who_comes_back_gets_what_is_on_disk(long: Rounds, after: int | None, to
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
     rounds = Rounds(tmp_path_factory.mktemp("long"))
     for _ in range(1100):
         rounds.commit()
-    return rounds
+    yield rounds
+    rounds.store.close()
 
 
 def test_rounds_that_the_history_no_longer_has_are_counted_too(tmp_path: Path) -> None:
@@ -110,6 +113,7 @@ def test_rounds_that_the_history_no_longer_has_are_counted_too(tmp_path: Path) -
         rounds.commit()
     news = asyncio.run(rounds.events.catch_up(1))
     assert (numbers(news.rounds), news.missed) == (list(range(55, 65)), 53)
+    rounds.store.close()
 
 
 @pytest.mark.parametrize("after", [None, 2, 5])

@@ -3,6 +3,8 @@
 import random
 import time
 
+import pytest
+
 from client.topology import Topology
 from tests.network.networks import make_network
 from tests.processes import Agents, until
@@ -10,6 +12,7 @@ from tests.processes import Agents, until
 ROUNDS, BATCH = 210, 2
 
 
+@pytest.mark.thorough
 def test_a_network_in_lockstep_survives_the_kills_of_an_agent_exactly(agents: Agents, thorough: bool) -> None:
     kills = 20 if thorough else 2
     moments = random.Random(2)

@@ -40,6 +40,7 @@ def check(result: Any) -> None:
     assert result["test"]["rows"] == 38_312
 
 
+@pytest.mark.thorough
 def test_every_local_agent_maps_the_lab_in_one_pass(run: Run, tmp_path: Path) -> None:
     check(run(EXAMPLE, tmp_path))
 

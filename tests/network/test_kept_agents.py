@@ -68,6 +68,7 @@ def test_sigterm_ends_what_a_run_has_started(cluster: Cluster, tmp_path: Path) -
     assert processes_of(cluster.folder) == []
 
 
+@pytest.mark.thorough
 def test_a_run_names_the_stream_of_somebody_else_that_holds_it_up(cluster: Cluster, tmp_path: Path) -> None:
     path = write_network(tmp_path, 2)
     runs = ("--runs", tmp_path / "runs")

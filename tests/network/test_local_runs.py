@@ -34,6 +34,7 @@ def collected(cluster: Cluster) -> int:
     return sum(status.observations.collected for status in statuses_at(running)) if len(running) == 3 else 0
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_the_agents_that_it_started_and_kill_leaves_them_and_the_next_run_goes_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_fading_evidence_and_points_beyond_every_centre_are_as_in_the_simulation
     assert simulation.uncovered.all()
 
 
+@pytest.mark.thorough
 def test_replay_draws_what_the_simulation_draws_also_after_a_restart(agents: Agents) -> None:
     network = make_network(agents, 3, "full", [GAUSSIAN], 100)
     network.load()
