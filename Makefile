@@ -21,7 +21,7 @@ demo: install  ## four simulated agents learn one map of a building together; pl
 test: install-dev browser  ## run the tests
 	$(BIN)/python -m pytest
 
-test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links, send a million odd messages; takes 25 minutes
+test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links, send a million odd messages; takes 20 minutes
 	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/fuzz tests/network tests/client/test_shared_data.py
 
 test-containers: install-dev  ## build the image and run networks of containers (needs docker or podman)
