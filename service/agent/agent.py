@@ -172,7 +172,7 @@ class Agent:
                 snapshot = Snapshot.of(model, state, self.store.identity)
             else:
                 snapshot = Snapshot(model, shown.state, shown.kept)
-            await self._put("model", document.model_dump_json(), None if shown else snapshot)
+            await self._put("model", document.model_dump_json, None if shown else snapshot)
             await self._take_over(replace(current, model=model), snapshot)
         log.info("model %s is in force: %d parameters", model.model_id[:12], model.prior.dimension)
 
@@ -193,7 +193,7 @@ class Agent:
             if shown is not None:
                 state = first_state(self.name, document.epoch, borrowed or shown.state.evidence)
                 snapshot = Snapshot.of(shown.model, state, self.store.identity)
-            await self._put("neighbors", document.model_dump_json(), snapshot, document.history)
+            await self._put("neighbors", document.model_dump_json, snapshot, document.history)
             self.neighbors.connect(document.neighbors, document.precision)
             await self._take_over(replace(current, neighbors=document), snapshot)
         log.info("epoch %d begins, with %d neighbors", document.epoch, len(document.neighbors))
@@ -206,7 +206,7 @@ class Agent:
                 return
             check_schedule(document, self._inbox_limit)
             check_source_change(document, current, self.store)
-            await self._put("schedule", document.model_dump_json(), None)
+            await self._put("schedule", document.model_dump_json, None)
             await self._take_over(replace(current, schedule=document), self.publication.current)
         log.info("schedule %d is in force: %s", document.revision, "paused" if document.paused else document.exchange)
 
@@ -217,8 +217,7 @@ class Agent:
             if is_repeated(document, None if current.verification is None else current.verification.document):
                 return
             verification = LoadedVerification(document, self.model)
-            body = await asyncio.to_thread(verification.prepared_json)
-            await self._put("verification", body, None)
+            await self._put("verification", verification.prepared_json, None)
             await self._take_over(replace(current, verification=verification), self.publication.current)
             self.rounds.verified = None
         log.info("verification %d is in force: %d points", document.revision, len(document))
@@ -250,9 +249,9 @@ class Agent:
         if self.store.counters.applied:
             raise NotNewcomerError(f"this agent has evidence of its own, which would be lost by starting from {name}")
 
-    async def _put(self, kind: Kind, body: str, snapshot: Snapshot | None, history: int = 1) -> None:
+    async def _put(self, kind: Kind, written: Callable[[], str], snapshot: Snapshot | None, history: int = 1) -> None:
         kept = None if snapshot is None else snapshot.kept
-        await asyncio.to_thread(self.store.put_document, kind, body, kept, history)
+        await asyncio.to_thread(lambda: self.store.put_document(kind, written(), kept, history))
 
     async def _take_over(self, configuration: Configuration, snapshot: Snapshot | None) -> None:
         """A document is on disk: let it be seen, and begin the round anew."""

@@ -12,6 +12,7 @@ from service.agent.publication import Snapshot
 from service.agent.verification import LoadedVerification
 from service.errors import DelboError
 from service.inference.arrays import FloatArray
+from service.inference.objective import mean_distance
 from service.inference.scores import Scores
 from service.wire.configuration import NeighborsDocument, ScheduleDocument
 from service.wire.parameters import ParameterMessage
@@ -86,11 +87,11 @@ def _delbo(facts: RoundFacts) -> float | None:
 
 
 def _distances(facts: RoundFacts) -> dict[str, float]:
-    """sum |mu_i - mu_j|: what the paper calls the consensus error, between this agent and each neighbor."""
+    """How far each neighbor was from this agent when they were mixed."""
     prior = facts.before.model.prior
 
     def distance(answer: ParameterMessage) -> float:
-        return float(np.abs(facts.before.belief.mean - prior.plus(answer.parts[0].evidence).mean).sum())
+        return mean_distance(facts.before.belief, prior.plus(answer.parts[0].evidence))
 
     distances = {name: _or_else(np.nan, partial(distance, answer)) for name, answer in facts.answers.items()}
     return {name: value for name, value in distances.items() if np.isfinite(value)}

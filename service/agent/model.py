@@ -10,11 +10,11 @@ import numpy as np
 from service.agent.exchange import EXCHANGES, Combined, State
 from service.errors import ModelError
 from service.inference.arrays import FloatArray
-from service.inference.belief import Belief, Evidence, kl_divergence
+from service.inference.belief import Belief, Evidence
 from service.inference.conditioning import ConditioningInfo
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
-from service.inference.objective import expected_log_likelihood
+from service.inference.objective import delbo_component, expected_log_likelihood
 from service.inference.prediction import Prediction, predict
 from service.inference.round import RoundRule, observe
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
@@ -118,11 +118,13 @@ class LoadedModel:
 
     def delbo_component(self, q: Belief, mixed: Evidence, x: FloatArray, y: FloatArray, agents: int) -> float:
         """This agent's part of the DELBO, with `mixed` the evidence before its own observations."""
-        expected = sum(
-            expected_log_likelihood(q, self.features.activate(x[rows]), y[rows], self.likelihood)
-            for rows in (slice(begin, begin + self.points_at_once) for begin in range(0, len(y), self.points_at_once))
-        )
-        return expected - kl_divergence(q, self.prior.plus(mixed)) / agents
+        size = self.points_at_once
+        activations = self.features.activate(x[:size])
+        value = delbo_component(q, self.prior.plus(mixed), activations, y[:size], self.likelihood, agents)
+        for begin in range(size, len(y), size):
+            rows = slice(begin, begin + size)
+            value += expected_log_likelihood(q, self.features.activate(x[rows]), y[rows], self.likelihood)
+        return value
 
     @property
     def points_at_once(self) -> int:

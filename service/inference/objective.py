@@ -49,6 +49,12 @@ def consensus_error(beliefs: Sequence[Belief]) -> FloatArray:
     return errors
 
 
+def mean_distance(one: Belief, other: Belief) -> float:
+    """|mu_i - mu_j| of two agents, summed over the parameters: the paper's consensus error between them."""
+    check_same_kind((one, other))
+    return float(np.abs(one.mean - other.mean).sum())
+
+
 def consensus_divergence(beliefs: Sequence[Belief]) -> float:
     """log(1 / K), K = integral of prod_i p_i^(1/n) (Theorem 1): zero only if all agents agree.
 

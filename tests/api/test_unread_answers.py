@@ -53,7 +53,7 @@ async def test_the_connection_of_one_who_reads_nothing_is_cut(monkeypatch: pytes
     transport = FullTransport(takes=0)
     protocol = protocol_on(transport, monkeypatch)
     protocol.pause_writing()
-    await asyncio.wait_for(transport.aborted.wait(), 20)
+    assert await asyncio.wait_for(transport.aborted.wait(), 20)
     protocol.connection_lost(None)
 
 
