@@ -39,13 +39,18 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
     said = ". ".join(operation[part].rstrip(".") for part in ("summary", "description") if part in operation)
     text = f"<h2><b>{method.upper()}</b> <code>{escape(path)}</code></h2><p>{escape(said)}</p>"
     rows = "".join(
-        f"<tr><td><code>?{escape(one['name'])}</code></td><td>{escape(one.get('description', ''))}</td></tr>"
+        f"<tr><td><code>{escape(_shown(one))}</code></td><td>{escape(one.get('description', ''))}</td></tr>"
         for one in operation.get("parameters", [])
     )
     text += f"<table>{rows}</table>" if rows else ""
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         text += f"<details><summary>body: {escape(kind)}</summary>{_json(content)}</details>"
     return text
+
+
+def _shown(parameter: dict[str, Any]) -> str:
+    """A parameter of the address with its question mark, a header without."""
+    return f"?{parameter['name']}" if parameter["in"] == "query" else str(parameter["name"])
 
 
 def _json(value: Any) -> str:

@@ -322,5 +322,7 @@ def test_every_body_that_is_taken_is_described(shared_agent: AgentProcess) -> No
 
 def test_the_description_can_be_read_as_a_page(shared_agent: AgentProcess) -> None:
     page = get(shared_agent, "/docs")
+    assert "<code>?bounds</code>" in page.text
+    assert "<code>If-None-Match</code>" in page.text  # a header is no part of the address
     assert page.headers["content-type"].startswith("text/html")
     assert "/openapi.json" in page.text
