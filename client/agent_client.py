@@ -17,7 +17,7 @@ import msgspec
 
 from client.answers import MapFile, decoded, map_file, read_document, with_arrays
 from client.listening import Listener, RoundEvent
-from client.observation_stream import Mark, ObservationStream, as_observations, as_points
+from client.observation_stream import Mark, ObservationStream, as_observations, as_points, as_position
 from client.requester import JSON, Requester
 from client.retries import Retries
 from service.errors import AgentRefusedError, AgentUnreachableError
@@ -26,6 +26,7 @@ from service.wire.answers import (
     History,
     Predictions,
     Readiness,
+    RecentObservations,
     RoundsAnswer,
     RoundSummary,
     Status,
@@ -97,10 +98,14 @@ class AgentClient(Requester):
 
     # ---- observations
 
-    async def post(self, x: Any, y: Any, mark: Mark | None = None, end: bool = False) -> Stored:
-        """`POST /v1/observations`: when this returns they are on disk. Without a mark they are sent only once."""
+    async def post(self, x: Any, y: Any, mark: Mark | None = None, end: bool = False, position: Any = None) -> Stored:
+        """`POST /v1/observations`: when this returns they are on disk. Without a mark they are sent only once.
+
+        position: where the one who observes stands, as many coordinates as a point has; it is only shown.
+        """
         observations = as_observations(x, y, end)
-        return await self._post(to_msgpack(observations), MSGPACK, mark)
+        where = None if position is None else as_position(position)
+        return await self._post(to_msgpack(observations), MSGPACK, mark, where)
 
     async def end(self, mark: Mark | None = None) -> Stored:
         """`POST /v1/observations`: say that no more will come."""
@@ -109,6 +114,11 @@ class AgentClient(Requester):
     async def position(self, client: str) -> StreamPosition:
         """`GET /v1/streams`: how far a client's stream is."""
         return await self._get("streams", StreamPosition, client=client)
+
+    async def recent(self, limit: int = 200) -> RecentObservations:
+        """`GET /v1/observations`: the newest that it has stored since it was started, at most 500; x, y as arrays."""
+        answer = await self._ask("GET", "observations", RecentObservations, query={"limit": limit}, accept=MSGPACK)
+        return with_arrays(self._where("observations"), answer, "x", "y")
 
     def stream(self, client: str) -> "ObservationStream":
         """A stream whose batches are marked by themselves, from where the agent says that it stands."""
@@ -201,8 +211,8 @@ class AgentClient(Requester):
         body = document.model_dump_json(exclude_none=True).encode()
         await self._send("PUT", what, body=body, content_type=JSON)
 
-    async def _post(self, body: bytes, content_type: str, mark: Mark | None) -> Stored:
-        query = {} if mark is None else mark._asdict()
+    async def _post(self, body: bytes, content_type: str, mark: Mark | None, position: str | None = None) -> Stored:
+        query = ({} if mark is None else mark._asdict()) | {"position": position}
         return await self._ask(
             "POST", "observations", Stored, query=query, body=body, content_type=content_type, repeat=mark is not None
         )

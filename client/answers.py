@@ -7,7 +7,7 @@ import msgspec
 from pydantic import ValidationError
 
 from service.errors import AgentRefusedError, WireError
-from service.wire.answers import BeliefSummary, Predictions
+from service.wire.answers import BeliefSummary, Predictions, RecentObservations
 from service.wire.arrays import WireArray, from_wire
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
 from service.wire.problems import read_problem
@@ -15,7 +15,7 @@ from service.wire.problems import read_problem
 Answer = TypeVar("Answer")
 
 _NOBODY = "All connection attempts failed"  # as anyio says it
-Arrays = TypeVar("Arrays", BeliefSummary, Predictions)
+Arrays = TypeVar("Arrays", BeliefSummary, Predictions, RecentObservations)
 Document = TypeVar("Document", ModelDocument, NeighborsDocument, ScheduleDocument)
 
 

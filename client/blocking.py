@@ -23,6 +23,7 @@ from service.wire.answers import (
     BeliefSummary,
     Predictions,
     Readiness,
+    RecentObservations,
     RoundsAnswer,
     RoundSummary,
     Status,
@@ -96,14 +97,17 @@ class BlockingAgentClient:
     def run_rounds(self, rounds: int = 1, wait_s: float = 30.0) -> RoundsAnswer:
         return self._wait(self._agent.run_rounds(rounds, wait_s))
 
-    def post(self, x: Any, y: Any, mark: Mark | None = None, end: bool = False) -> Stored:
-        return self._wait(self._agent.post(x, y, mark, end))
+    def post(self, x: Any, y: Any, mark: Mark | None = None, end: bool = False, position: Any = None) -> Stored:
+        return self._wait(self._agent.post(x, y, mark, end, position))
 
     def end(self, mark: Mark | None = None) -> Stored:
         return self._wait(self._agent.end(mark))
 
     def position(self, client: str) -> StreamPosition:
         return self._wait(self._agent.position(client))
+
+    def recent(self, limit: int = 200) -> RecentObservations:
+        return self._wait(self._agent.recent(limit))
 
     def stream(self, client: str) -> "BlockingStream":
         return BlockingStream(self, self._agent.stream(client))
@@ -202,8 +206,8 @@ class BlockingStream:
     def next_sequence(self) -> int:
         return self._owner._wait(self._stream.next_sequence())
 
-    def post(self, x: Any, y: Any, end: bool = False) -> Stored:
-        return self._owner._wait(self._stream.post(x, y, end))
+    def post(self, x: Any, y: Any, end: bool = False, position: Any = None) -> Stored:
+        return self._owner._wait(self._stream.post(x, y, end, position))
 
     def end(self) -> None:
         self._owner._wait(self._stream.end())

@@ -24,7 +24,9 @@ class Poster(Protocol):
 
     async def position(self, client: str) -> StreamPosition: ...
 
-    async def post(self, x: Any, y: Any, mark: Mark | None = None, end: bool = False) -> Stored: ...
+    async def post(
+        self, x: Any, y: Any, mark: Mark | None = None, end: bool = False, position: Any = None
+    ) -> Stored: ...
 
     async def end(self, mark: Mark | None = None) -> Stored: ...
 
@@ -47,10 +49,10 @@ class ObservationStream:
             self._next = (await self._agent.position(self.client)).next_sequence
         return self._next
 
-    async def post(self, x: Any, y: Any, end: bool = False) -> Stored:
-        """The next batch; on disk when this returns."""
+    async def post(self, x: Any, y: Any, end: bool = False, position: Any = None) -> Stored:
+        """The next batch; on disk when this returns. position: where the one who observes stands, to be shown."""
         async with self._turn:
-            stored = await self._agent.post(x, y, Mark(self.client, await self.next_sequence()), end)
+            stored = await self._agent.post(x, y, Mark(self.client, await self.next_sequence()), end, position)
             self._next = stored.next_sequence
         return stored
 
@@ -73,6 +75,17 @@ def as_observations(x: Any, y: Any, end: bool = False) -> Observations:
             f"x of shape {points.shape} and y of shape {targets.shape}: x has a row of coordinates for every target"
         )
     return Observations(points, targets, end)
+
+
+def as_position(position: Any) -> str:
+    """The coordinates of a place as a query has them; every digit of them."""
+    try:
+        coordinates = np.asarray(position, float)
+    except (TypeError, ValueError):
+        coordinates = np.empty(())
+    if coordinates.ndim != 1:
+        raise DataError(f"position must be the coordinates of one place, like [1.5, 2.0], not {position!r}")
+    return ",".join(map(repr, coordinates.tolist()))
 
 
 def as_points(x: Any) -> FloatArray:

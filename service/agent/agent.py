@@ -26,6 +26,7 @@ from service.agent.neighbors import Fetch, Neighbors
 from service.agent.observation_log import Mark, StoredBatch
 from service.agent.publication import Publication, Snapshot
 from service.agent.readings import Readings
+from service.agent.recent import Recent
 from service.agent.rounds import Rounds
 from service.agent.store import Kind, Store
 from service.agent.verification import LoadedVerification
@@ -66,6 +67,7 @@ class Agent:
         self.store = Store(folder, name, history_limit)
         self.publication = Publication(self.store)
         self.events = Events(self.store)
+        self.recent = Recent(self.store.counters.collected, clock)
         self.traffic = Traffic()
         self.readings = Readings()
         self.maps = Maps(self.readings)
@@ -262,8 +264,9 @@ class Agent:
             self.publication.publish(snapshot, configuration.neighbors.history)
         self.rounds.interrupt()
 
-    def _stored(self, batch: StoredBatch) -> None:
+    def _stored(self, batch: StoredBatch, observations: Observations) -> None:
         self.inbox.accepted(batch)
+        self.recent.stored(batch, observations)
         self.rounds.notice()
 
     def _last_verified(self) -> RoundSummary | None:

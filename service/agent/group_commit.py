@@ -16,8 +16,8 @@ _Pending = tuple[Observations, Mark | None, asyncio.Future[StoredBatch | None]]
 class GroupCommit:
     """The one task that writes observations."""
 
-    def __init__(self, log: Callable[[], ObservationLog], stored: Callable[[StoredBatch], None]) -> None:
-        """`log` gives the log in force; `stored` hears of every new batch, on the event loop."""
+    def __init__(self, log: Callable[[], ObservationLog], stored: Callable[[StoredBatch, Observations], None]) -> None:
+        """`log` gives the log in force; `stored` hears, on the event loop, of every new batch and what it is of."""
         self._log, self._stored = log, stored
         self._pending: list[_Pending] = []
         self._wake = asyncio.Event()
@@ -61,17 +61,16 @@ class GroupCommit:
             results = await self._worker.run(self._log().append, requests)
         except StorageError as fault:
             results = [(None, fault)] * len(group)
-        for (_, _, done), (batch, refusal) in zip(group, results, strict=True):
-            self._answer(done, batch, refusal)
+        for (observations, _, done), (batch, refusal) in zip(group, results, strict=True):
+            if batch is not None:
+                self._stored(batch, observations)
+            _answer(done, batch, refusal)
 
-    def _answer(
-        self, done: asyncio.Future[StoredBatch | None], batch: StoredBatch | None, refusal: DelboError | None
-    ) -> None:
-        if batch is not None:
-            self._stored(batch)
-        if done.cancelled():
-            return
-        if refusal is not None:
-            done.set_exception(refusal)
-        else:
-            done.set_result(batch)
+
+def _answer(done: asyncio.Future[StoredBatch | None], batch: StoredBatch | None, refusal: DelboError | None) -> None:
+    if done.cancelled():
+        return
+    if refusal is not None:
+        done.set_exception(refusal)
+    else:
+        done.set_result(batch)

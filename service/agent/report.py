@@ -1,9 +1,9 @@
-"""What an agent tells about itself: `/v1/status` and `/v1/belief`."""
+"""What an agent tells about itself: `/v1/status`, `/v1/belief`, and what it was told last."""
 
 from service.agent.agent import Agent
 from service.agent.neighbors import describe
 from service.agent.publication import Snapshot
-from service.wire.answers import BeliefSummary, ObservationCounts, Status, VerificationStatus
+from service.wire.answers import BeliefSummary, ObservationCounts, RecentObservations, Status, VerificationStatus
 
 
 def status(agent: Agent) -> Status:
@@ -68,3 +68,11 @@ def belief_summary(snapshot: Snapshot, full: bool = False) -> BeliefSummary:
         mean=belief.mean if full else None,
         variance=belief.variance if full else None,
     )
+
+
+def recent_observations(agent: Agent, limit: int) -> RecentObservations:
+    """The newest observations, and where the one who made them stood."""
+    recent = agent.recent
+    x, y = recent.newest(limit, agent.reader.nothing)
+    position = None if recent.position is None else list(recent.position)
+    return RecentObservations(recent.collected, x, y, position, recent.position_age_s)

@@ -1,6 +1,7 @@
 """`POST /v1/observations`, bare ASGI: one object, columns, lines without end, or msgpack arrays."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
@@ -9,6 +10,7 @@ import msgspec
 
 from service.agent.agent import Agent
 from service.agent.observation_log import Mark
+from service.agent.recent import Position
 from service.api.bodies import BodyReader, lines
 from service.api.messages import Message, Receive, Scope, Send, header, media_type, send_response
 from service.api.problems import ProblemError, document_of, problem_of, send_problem
@@ -27,6 +29,7 @@ _MOST_BLANK = 100_000  # blank lines behind one another
 _SILENCE_S = 600.0  # after which a stream is given up
 _PATIENCE_S = 10.0  # how long a stream waits while the inbox is full
 _LARGE = 1 << 18  # bytes; larger bodies are decoded in a thread
+_KNOWN = ("client", "sequence", "position")  # in a query
 
 _JSON_HEADERS = [(b"content-type", b"application/json")]
 _LINE_HEADERS = [(b"content-type", _LINES.encode()), (b"connection", b"close")]  # what follows a fault is not read
@@ -45,10 +48,11 @@ class ObservationsEndpoint:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client, sequence = _mark(scope["query_string"])
+        client, sequence, stands = _asked(scope["query_string"])
+        position = None if stands is None else _position(stands, self._agent.reader.dimension)
         kind = media_type(scope)
         if kind == _LINES:
-            await self._take_lines(_Stream(self._agent, client, sequence), scope, receive, send)
+            await self._take_lines(_Stream(self._agent, client, sequence, position), scope, receive, send)
             return
         decode = _DECODERS.get(kind or "")
         if decode is None:
@@ -60,6 +64,8 @@ class ObservationsEndpoint:
         large = len(body) > _LARGE
         observations = await asyncio.to_thread(decode, reader, body) if large else decode(reader, body)
         await self._agent.accept(observations, None if client is None else Mark(client, sequence))
+        if position is not None:
+            self._agent.recent.stands_at(position)
         answer = _acknowledged(len(observations), client, sequence + 1)
         await send_response(send, 200, _JSON_HEADERS, answer)
 
@@ -76,8 +82,8 @@ class ObservationsEndpoint:
 class _Stream:
     """One request of lines: stored in groups as they arrive; a fault does not undo what was stored before it."""
 
-    def __init__(self, agent: Agent, client: str | None, sequence: int) -> None:
-        self._agent, self._client, self._sequence = agent, client, sequence
+    def __init__(self, agent: Agent, client: str | None, sequence: int, position: Position | None) -> None:
+        self._agent, self._client, self._sequence, self._position = agent, client, sequence, position
         self._stored = 0  # observations of this request that are on disk
         self._marks = 0  # lines of this request that are on disk
         self._line = 0  # lines read, blank ones counted
@@ -157,6 +163,8 @@ class _Stream:
     async def _accept(self, observations: Observations, patience_s: float) -> None:
         mark = None if self._client is None else Mark(self._client, self._sequence + self._marks, by_line=True)
         await self._agent.accept(observations, mark, patience_s)
+        if self._position is not None:
+            self._agent.recent.stands_at(self._position)
         self._stored += len(observations)
         self._marks += len(observations) + observations.end
         self._ended = observations.end
@@ -182,24 +190,38 @@ class _Stream:
             await send_problem(send, told)
 
 
-def _mark(query: bytes) -> tuple[str | None, int]:
-    """(client, sequence) of the query; without a client nothing is marked."""
+def _asked(query: bytes) -> tuple[str | None, int, str | None]:
+    """(client, sequence, position) of the query; without a client nothing is marked."""
     values = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True, encoding="utf-8"))
-    unknown = [name for name in values if name not in ("client", "sequence")]
+    unknown = [name for name in values if name not in _KNOWN]
     if unknown:
-        raise ProblemError("invalid-query", f"{unknown[0][:40]!r} is not known here: client and sequence are")
-    client, sequence = values.get("client"), values.get("sequence")
+        raise ProblemError("invalid-query", f"{unknown[0][:40]!r} is not known here: {', '.join(_KNOWN)} are")
+    client, sequence, position = values.get("client"), values.get("sequence"), values.get("position")
     if (client is None) != (sequence is None):
         raise ProblemError("invalid-query", "client and sequence go together")
     if client is None or sequence is None:
-        return None, 0
+        return None, 0, position
     try:
         check_name(client)
     except ValueError as fault:
         raise ProblemError("invalid-query", f"client: {fault}") from None
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
         raise ProblemError("invalid-query", "sequence must be a natural number")
-    return client, int(sequence)
+    return client, int(sequence), position
+
+
+def _position(text: str, dimension: int) -> Position:
+    """Where the one who observes stands: shown to whoever may post, and never learned from."""
+    try:
+        position = tuple(map(float, text.split(","))) if text.isascii() and "_" not in text else ()
+    except ValueError:
+        position = ()
+    if len(position) != dimension or not all(map(math.isfinite, position)):
+        raise ProblemError(
+            "invalid-query",
+            f"position must be finite numbers with commas between, like 1.5,2.0, as many as a point has: {dimension}",
+        )
+    return position
 
 
 def _acknowledged(stored: int, client: str | None, next_sequence: int) -> bytes:

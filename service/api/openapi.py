@@ -70,7 +70,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         _describe_models(components)
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["paths"]["/v1/parameters"] = {"get": _PARAMETERS}
-        document["paths"]["/v1/observations"] = {"post": _OBSERVATIONS}
+        document["paths"]["/v1/observations"]["post"] = _OBSERVATIONS  # where there is a GET, too
         document["paths"]["/v1/events"] = {"get": _EVENTS}
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
@@ -193,6 +193,8 @@ _OBSERVATIONS: dict[str, Any] = {
     "parameters": [
         _query("client", {"type": "string", "minLength": 1, "maxLength": 64}, "Who sends; goes with sequence."),
         _query("sequence", _NATURAL, "The number of this batch, or of the first line, by this client."),
+        _query("position", _POINT, "Where the one who observes stands, like 1.5,2.0; only shown.")
+        | {"style": "form", "explode": False},
     ],
     "requestBody": {
         "required": True,

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from service.agent.agent import Agent
-from service.agent.report import belief_summary, status, verification_status
+from service.agent.recent import MOST_RECENT
+from service.agent.report import belief_summary, recent_observations, status, verification_status
 from service.api.bodies import BodyReader
 from service.api.documents import SMALL, language_of, read_document, write_document
 from service.api.maps import get_map
@@ -19,6 +20,7 @@ from service.wire.answers import (
     History,
     Predictions,
     Readiness,
+    RecentObservations,
     RoundsAnswer,
     Status,
     StreamPosition,
@@ -34,6 +36,7 @@ _VERIFICATIONS = {"json": VerificationDocument.from_json, "msgpack": Verificatio
 FullQuery = Annotated[bool, Query(description="With mean and variance of every parameter.")]
 ClientQuery = Annotated[str, Query(min_length=1, max_length=64, description="Who sends.")]
 LimitQuery = Annotated[int, Query(ge=1, le=_HISTORY_AT_ONCE, description="At most so many rounds, the newest.")]
+RecentQuery = Annotated[int, Query(ge=1, le=MOST_RECENT, description="At most so many observations, the newest.")]
 
 
 def add_routes(router: APIRouter, agent: Agent, bodies: BodyReader) -> None:
@@ -114,6 +117,11 @@ def _add_documents(router: APIRouter, agent: Agent) -> None:
     @router.get("/v1/streams", summary="How far a client's stream is", **answers(of_struct(StreamPosition)))
     async def get_stream(request: Request, client: ClientQuery) -> Response:
         return write_document(request, await asyncio.to_thread(agent.inbox.log.position, client))
+
+    @router.get("/v1/observations", summary="The newest observations", **answers(of_struct(RecentObservations)))
+    async def get_observations(request: Request, limit: RecentQuery = 200) -> Response:
+        newest = recent_observations(agent, limit)
+        return await asyncio.to_thread(lambda: write_document(request, newest))  # points may have many coordinates
 
 
 def _add_reading(router: APIRouter, agent: Agent) -> None:

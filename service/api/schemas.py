@@ -22,6 +22,7 @@ _NUMBERS: Schema = {"type": "array", "items": {"anyOf": [_NUMBER, _ROW, {"type":
 _ARRAYS = {  # fields that msgspec knows nothing of: arrays, which are lists in JSON
     "BeliefSummary": ("mean", "variance"),
     "Predictions": ("probability", "mean", "variance", "entropy", "latent_mean", "latent_variance"),
+    "RecentObservations": ("x", "y"),
 }
 
 _STRUCTS: tuple[type[msgspec.Struct], ...] = (
@@ -29,6 +30,7 @@ _STRUCTS: tuple[type[msgspec.Struct], ...] = (
     answers.History,
     answers.Predictions,
     answers.Readiness,
+    answers.RecentObservations,
     answers.RoundsAnswer,
     answers.Status,
     answers.Stored,

@@ -130,6 +130,19 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     next_sequence: int | None = None
 
 
+class RecentObservations(msgspec.Struct, frozen=True):
+    """`GET /v1/observations`: the newest observations since the agent was started, the newest last.
+
+    position: where the one who observes said last that it stands, and how long ago that was, if it was said at all.
+    """
+
+    collected: int  # all that the agent ever stored
+    x: Any
+    y: Any
+    position: list[float] | None
+    position_age_s: float | None
+
+
 class RoundsAnswer(msgspec.Struct, frozen=True):
     """`POST /v1/rounds`: the rounds that were run, and whether these are all."""
 

@@ -13,6 +13,7 @@ ENDPOINTS: dict[tuple[str, str], Role | None] = {
     ("PUT", "/v1/verification"): "control",
     ("POST", "/v1/rounds"): "control",
     ("POST", "/v1/observations"): "ingest",
+    ("GET", "/v1/observations"): "ingest",
     ("GET", "/v1/streams"): "ingest",
     ("GET", "/v1/parameters"): "peer",
     ("GET", "/v1/model"): "read",

@@ -22,7 +22,7 @@ class Writer:
         self.store = store
         self.log: ObservationLog = open_log(store, 100_000)
         self.heard: list[StoredBatch] = []
-        self.commits = GroupCommit(lambda: self.log, self.heard.append)
+        self.commits = GroupCommit(lambda: self.log, lambda batch, _: self.heard.append(batch))
         self.transactions = 0
         store.database.connection.set_trace_callback(self.count)
 

@@ -266,7 +266,7 @@ PATHS = {
     "/v1/schedule": {"get", "put"},
     "/v1/streams": {"get"},
     "/v1/rounds": {"post"},
-    "/v1/observations": {"post"},
+    "/v1/observations": {"get", "post"},
     "/v1/parameters": {"get"},
     "/v1/belief": {"get"},
     "/v1/status": {"get"},
@@ -318,6 +318,18 @@ def test_every_body_that_is_taken_is_described(shared_agent: AgentProcess) -> No
     schedule = document["components"]["schemas"]["ScheduleDocument"]
     assert schedule["required"] == ["revision"]
     assert "until_round" in schedule["properties"]
+
+
+def test_where_an_observer_stands_is_described_as_numbers_with_commas_between(shared_agent: AgentProcess) -> None:
+    told = get(shared_agent, "/openapi.json").json()["paths"]["/v1/observations"]["post"]["parameters"]
+    (position,) = (one for one in told if one["name"] == "position")
+    assert position["schema"] == {"type": "array", "items": {"type": "number"}}
+    assert (position["in"], position["style"], position["explode"], position["required"]) == (
+        "query",
+        "form",
+        False,
+        False,
+    )
 
 
 def test_the_description_can_be_read_as_a_page(shared_agent: AgentProcess) -> None:

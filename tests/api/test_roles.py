@@ -30,6 +30,7 @@ ENDPOINTS = {
     "PUT /v1/verification": "control",
     "POST /v1/rounds": "control",
     "POST /v1/observations": "ingest",
+    "GET /v1/observations": "ingest",
     "GET /v1/streams": "ingest",
     "GET /v1/parameters": "peer",
     "GET /v1/model": "read",

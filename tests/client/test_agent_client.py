@@ -75,6 +75,7 @@ CALLS: dict[str, Call] = {
     "post": lambda client: client.post(POINT, TARGET),
     "end": AgentClient.end,
     "position": lambda client: client.position("robot"),
+    "recent": AgentClient.recent,
     "parameters": lambda client: client.parameters(codec_of(MODEL)),
     "belief": AgentClient.belief,
     "predict": lambda client: client.predict([POINT]),

@@ -13,7 +13,7 @@ import pytest
 from client.agent_client import AgentClient, as_observations
 from client.retries import NO_PATIENCE
 from service.errors import AgentRefusedError, AgentUnreachableError, DataError, DelboError, SettingError
-from service.wire.answers import BeliefSummary
+from service.wire.answers import BeliefSummary, RecentObservations
 from service.wire.problems import problem_type
 from tests.agent.test_http_client import certificate, listening, sends, whole
 from tests.client.raw_server import Answer, problem_reply, raw_server, reply
@@ -32,8 +32,9 @@ READS: list[Call] = [
     AgentClient.run_rounds,
     lambda client: client.position("robot"),
     lambda client: client.post([1.0, 2.0], 1),
+    AgentClient.recent,
 ]
-READ_NAMES = "status model neighbors schedule belief full-belief history readiness rounds position post".split()
+READ_NAMES = "status model neighbors schedule belief full-belief history readiness rounds position post recent".split()
 
 
 async def fault_of(answer: Answer, call: Call = AgentClient.status) -> DelboError:
@@ -97,6 +98,15 @@ async def test_a_belief_without_its_numbers_is_told(mean: Any) -> None:
     belief = BeliefSummary(0, 0, "id", "full", 1, 0.0, 0.0, 1.0, 1.0, mean, good)
     fault = await fault_of(reply(200, msgspec.msgpack.encode(belief)), lambda client: client.belief(full=True))
     assert "answered something else than an agent would" in str(fault)
+
+
+@pytest.mark.parametrize("x", [None, [[1.0, 2.0]], {"dtype": "<f8", "shape": [3], "data": b"\0" * 8}])
+@pytest.mark.asyncio
+async def test_newest_observations_that_are_no_arrays_are_told(x: Any) -> None:
+    good = {"dtype": "<f8", "shape": [1], "data": b"\0" * 8}
+    for answer in (RecentObservations(1, x, good, None, None), RecentObservations(1, good, x, None, None)):
+        fault = await fault_of(reply(200, msgspec.msgpack.encode(answer)), AgentClient.recent)
+        assert "answered something else than an agent would" in str(fault)
 
 
 @pytest.mark.asyncio

@@ -96,10 +96,10 @@ def test_a_stream_passes_on_everything_and_gives_back_what_comes() -> None:
     with BlockingAgentClient(NOWHERE) as client:
         stream = BlockingStream(client, recorder)  # type: ignore[arg-type]
         assert stream.client == "robot"
-        assert stream.post("x", "y", True) == ("x", "y", True)  # type: ignore[comparison-overlap]
+        assert stream.post("x", "y", True, "here") == ("x", "y", True, "here")  # type: ignore[comparison-overlap]
         assert stream.next_sequence() == ()  # type: ignore[comparison-overlap]
         stream.end()
-    assert recorder.heard == [("post", ("x", "y", True)), ("next_sequence", ()), ("end", ())]
+    assert recorder.heard == [("post", ("x", "y", True, "here")), ("next_sequence", ()), ("end", ())]
 
 
 # The thread.
