@@ -94,8 +94,9 @@ async def stream_part(
 async def _post(plan: NetworkPlan, index: int, agent: AgentClient, mark: Mark) -> None:
     x, y = plan.batch(index, mark.sequence)
     is_last = mark.sequence == plan.batches(index) - 1
+    position = plan.position(index, mark.sequence) if plan.features.dimension == 2 else None  # a place in a plane
     try:
-        await (agent.post(x, y, mark, end=is_last) if len(y) else agent.end(mark))
+        await (agent.post(x, y, mark, end=is_last, position=position) if len(y) else agent.end(mark))
     except AgentRefusedError as refused:
         if refused.slug == "mark-conflict":
             raise _other_stream(plan, index) from None

@@ -19,6 +19,7 @@ from client.streams.tables import Table
 from client.topology import Topology, from_edges, from_matrix
 from client.topology_choice import topology_by_name
 from service.errors import DelboError, SettingError, TopologyError
+from service.inference.arrays import FloatArray
 from service.inference.belief import Belief
 from service.inference.features import Features
 from service.inference.likelihood import Likelihood
@@ -90,10 +91,17 @@ class NetworkPlan:
 
     def batch(self, agent: int, number: int) -> tuple[Any, Any]:
         """Points and targets of one post."""
-        size = self.document.stream.batch
-        rows = self.parts[agent][number * size : (number + 1) * size]
-        train = self.observations()
+        rows, train = self._rows(agent, number), self.observations()
         return train.x[rows], train.y[rows]
+
+    def position(self, agent: int, number: int) -> FloatArray | None:
+        """Where the sensor stood at the last row of one post, if that is known."""
+        rows, positions = self._rows(agent, number), self.observations().positions
+        return None if positions is None or len(rows) == 0 else positions[rows[-1]]
+
+    def _rows(self, agent: int, number: int) -> Rows:
+        size = self.document.stream.batch
+        return self.parts[agent][number * size : (number + 1) * size]
 
     def model_document(self, agent: int) -> ModelDocument:
         """What `PUT /v1/model` gets, in its first revision."""

@@ -75,7 +75,7 @@ def _log(source: CarmenSource, path: Path) -> Table:
         margin_m=source.margin_m,
         free_to_m=source.free_to_m,
     )
-    return Table(str(path), points.x, points.y, {"scan": points.scan}, log.remarks(path))
+    return Table(str(path), points.x, points.y, {"scan": points.scan}, log.remarks(path), log.positions[points.scan])
 
 
 def _world(source: WorldSource, document: NetworkDocument) -> tuple[Table, Table | None]:
@@ -96,13 +96,14 @@ def _deal_out(source: Source, table: Table, document: NetworkDocument) -> list[R
 
 
 def _joined(tables: list[Table]) -> Table:
-    """One table below the other; of the groups, those that all have."""
+    """One table below the other; of the groups, those that all have; positions, if all have them."""
     first = tables[0]
     if len(tables) == 1:
         return first
     for table in tables[1:]:
         if table.x.shape[1] != first.x.shape[1] or table.y.shape[1:] != first.y.shape[1:]:
             raise DataError(f"{table.source} and {first.source} have points or targets of different dimension")
+    positions = [table.positions for table in tables if table.positions is not None]
     shared = [name for name in first.groups if all(name in table.groups for table in tables)]
     return replace(
         first,
@@ -111,4 +112,5 @@ def _joined(tables: list[Table]) -> Table:
         y=np.concatenate([table.y for table in tables]),
         groups={name: np.concatenate([table.groups[name] for table in tables]) for name in shared},
         remarks=tuple(remark for table in tables for remark in table.remarks),
+        positions=np.concatenate(positions) if len(positions) == len(tables) else None,
     )

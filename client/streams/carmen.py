@@ -66,6 +66,11 @@ class CarmenLog:
         """
         return np.unwrap([scan.pose[2] for scan in self.scans])
 
+    @property
+    def positions(self) -> FloatArray:
+        """(scans, 2): where the laser was at each scan."""
+        return np.array([scan.pose[:2] for scan in self.scans]).reshape(-1, 2)
+
     def remarks(self, path: Path) -> tuple[str, ...]:
         """What a user should know: the lines that could not be read, by number; of many, the first ones."""
         if not self.faults:

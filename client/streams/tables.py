@@ -31,6 +31,7 @@ class Table:
     y: FloatArray
     groups: dict[str, npt.NDArray[Any]]
     remarks: tuple[str, ...] = ()  # what the user should know of the file
+    positions: FloatArray | None = None  # (rows, 2) where the sensor stood when it saw a row, if that is known
 
     def __len__(self) -> int:
         return len(self.y)
@@ -38,7 +39,8 @@ class Table:
     def take(self, rows: Any) -> "Table":
         """The rows that a slice, mask or index array picks."""
         groups = {name: values[rows] for name, values in self.groups.items()}
-        return replace(self, x=self.x[rows], y=self.y[rows], groups=groups)
+        positions = None if self.positions is None else self.positions[rows]
+        return replace(self, x=self.x[rows], y=self.y[rows], groups=groups, positions=positions)
 
 
 def read_table(path: Path, group: str | None = None) -> Table:
@@ -106,7 +108,7 @@ def _read_log(path: Path) -> Table:
     """Labelled points along the beams of a CARMEN log, the same ones each time, which can be grouped by scan."""
     log = read_carmen(path)
     points = labelled_points(beams_of(log.scans), np.random.default_rng(0))
-    return Table(str(path), points.x, points.y, {"scan": points.scan}, log.remarks(path))
+    return Table(str(path), points.x, points.y, {"scan": points.scan}, log.remarks(path), log.positions[points.scan])
 
 
 def _numbers(path: Path, header: list[str], rows: list[tuple[int, list[str]]], columns: list[int]) -> FloatArray:

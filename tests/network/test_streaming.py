@@ -60,9 +60,9 @@ def test_full_inboxes_are_waited_for_and_a_batch_that_never_fits_is_told(
     posted: list[int] = []
     post = AgentClient.post
 
-    async def count(agent: AgentClient, x: Any, y: Any, mark: Mark, end: bool) -> Stored:
+    async def count(agent: AgentClient, x: Any, y: Any, mark: Mark, end: bool, position: Any) -> Stored:
         posted.append(mark.sequence)
-        return await post(agent, x, y, mark, end)
+        return await post(agent, x, y, mark, end, position)
 
     monkeypatch.setattr(AgentClient, "post", count)
     asyncio.run(run_to_the_end(load_plan(path)))

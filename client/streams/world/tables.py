@@ -22,6 +22,8 @@ class WorldTables(NamedTuple):
 def world_tables(seed: int, test_points: int = 8000, **settings: Any) -> WorldTables:
     """The world of a seed, and as many points drawn evenly over it; the settings are those of `explore`."""
     world = explore(np.random.default_rng(seed), **settings)
-    train = Table("simulated building", world.x, world.y, {"robot": world.robot, "scan": world.scan})
+    stood = np.stack([path.positions for path in world.paths])  # (robots, scans, 2)
+    groups = {"robot": world.robot, "scan": world.scan}
+    train = Table("simulated building", world.x, world.y, groups, positions=stood[world.robot, world.scan])
     x, y = evaluation_points(world.plan, np.random.default_rng([seed, _EVALUATION_STREAM]), test_points)
     return WorldTables(world, train, Table("points of the building", x, y, {}))
