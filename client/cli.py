@@ -3,7 +3,7 @@
 import warnings
 from typing import NoReturn
 
-from client.commands import agents, asking, demo, deploying, fitting, logs, measuring, networks  # noqa: F401
+from client.commands import agents, asking, demo, deploying, fitting, logs, measuring, networks, watching  # noqa: F401
 from client.commands.app import app
 from client.console import err
 from service.errors import AgentRefusedError, DelboError

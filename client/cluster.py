@@ -5,12 +5,9 @@ whether who answers at that address is the same agent.
 """
 
 import hashlib
-import os
 import random
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from client import processes
 from client.agent_client import AgentClient
 from client.concurrently import all_of
 from client.retries import NO_PATIENCE, Patience
@@ -30,14 +28,12 @@ from service.wire.problems import NOT_LET_IN
 _POLL_S = 0.05
 _ASK_S = 10.0  # for an agent to say who it is
 _START_S = 60.0
-_STOP_S = 15.0  # until a signal that cannot be ignored
 _ANY_PORT = 0
 _LOG_LINES = 5
 _PORT_TAKEN = "cannot be listened on"  # what an agent says of it
 _PORTS = range(20_000, 32_000)  # below those that the system gives to outgoing connections
 _PORTS_TRIED = 20
 _LONGEST_FOLDER = 200  # characters; file systems take 255
-_PROCESSES = Path("/proc")
 
 
 @dataclass
@@ -63,9 +59,9 @@ class Cluster:
 
     async def down(self) -> list[str]:
         """End those that run, or are about to; their names. What they know stays in their folders."""
-        commands = _commands()
+        commands = processes.commands()
         ended = await all_of(self._down(name, commands) for name in self.names)
-        _reap()
+        processes.reap()
         return [name for name, was_running in zip(self.names, ended, strict=True) if was_running]
 
     async def down_all(self) -> list[str]:
@@ -74,7 +70,7 @@ class Cluster:
         named = re.compile(r" -m service --name=(.*) --data-dir ")
         strays = {
             match[1]
-            for command in _commands().values()
+            for command in processes.commands().values()
             if inside in command and (match := named.search(command)) is not None
         }
         return await replace(self, names=list(dict.fromkeys([*self.names, *sorted(strays)]))).down()
@@ -115,7 +111,7 @@ class Cluster:
             if address is not None:
                 return address.url
             # It may be another process that was started just before, and has the folder or the port: that is the agent.
-            if not ended or self._processes(name, _commands()):
+            if not ended or self._processes(name, processes.commands()):
                 continue
             last_words = self._last_words(name)
             if port == _ANY_PORT or _PORT_TAKEN not in last_words:
@@ -125,24 +121,10 @@ class Cluster:
         raise SettingError(f"{name} did not start within {_START_S:g} s; see {self.log(name)}")
 
     def _start(self, name: str, port: int) -> subprocess.Popen[bytes]:
-        """A process in a session of its own, so that it lives on when this one is interrupted or killed."""
         options = [f"--name={name}", *self._data_option(name), "--port", str(port), "--host", "127.0.0.1"]
         options += [] if self.tokens is None else ["--tokens", str(self.tokens.folder.resolve())]
-        command = [sys.executable, "-P", "-m", "service", *options]  # -P: no module of the user's in its way
-        try:
-            with self.log(name).open("ab") as log:
-                child = subprocess.Popen(  # noqa: S603 - this very interpreter
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    env={key: value for key, value in os.environ.items() if key != "DELBO_TOKENS"},
-                )
-        except OSError as fault:
-            raise SettingError(f"{name} cannot be started: {fault.filename}: {fault.strerror}") from None
-        _children.append(child)
-        return child
+        # -P: no module of the user's in its way
+        return processes.start(name, [sys.executable, "-P", "-m", "service", *options], self.log(name))
 
     def _data_option(self, name: str) -> list[str]:
         return ["--data-dir", str(self.data_dir(name).resolve())]
@@ -174,29 +156,8 @@ class Cluster:
             address = await self._running(name)
             if address is not None and address.pid in commands:  # somebody may have started it by hand
                 pids = list({*pids, address.pid})
-        await all_of(self._end(name, pid, commands[pid]) for pid in pids)
+        await all_of(processes.end(name, pid, commands[pid], self.patience) for pid in pids)
         return bool(pids)
-
-    async def _end(self, name: str, pid: int, command: str) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass
-            except OSError as fault:
-                raise SettingError(f"{name}, process {pid}, cannot be ended: {fault.strerror}") from None
-            if await self._wait_for_end(pid, command):
-                return
-        raise SettingError(f"{name}, process {pid}, does not end")
-
-    async def _wait_for_end(self, pid: int, command: str) -> bool:
-        give_up_at = self.patience.clock() + _STOP_S
-        while self.patience.clock() < give_up_at:
-            _reap()
-            if _command_of(pid) != command:
-                return True
-            await self.patience.sleep(_POLL_S)
-        return False
 
     def _last_words(self, name: str) -> str:
         try:
@@ -204,18 +165,6 @@ class Cluster:
         except OSError:
             lines = []
         return " / ".join(lines[-_LOG_LINES:]) or "it said nothing"
-
-
-# What was started from here, and may live on: nobody is to hear that it was forgotten.
-_children: list[subprocess.Popen[bytes]] = []
-
-
-def _reap() -> None:
-    """Ask for the end of those that have ended, whoever ended them: else their numbers would stay in use."""
-    for child in _children:
-        if child.poll() is None and not _command_of(child.pid):
-            child.wait()  # a process that has no command line any more is about to end
-    _children[:] = [child for child in _children if child.returncode is None]
 
 
 def folder_name(name: str) -> str:
@@ -237,34 +186,4 @@ def _port_to_take(last: Address | None) -> int:
         port = None
     candidates = [] if port is None else [port]
     candidates += random.sample(_PORTS, _PORTS_TRIED)
-    return next((candidate for candidate in candidates if _is_free(candidate)), _ANY_PORT)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _commands() -> dict[int, str]:
-    """The command lines of all processes, by their numbers."""
-    if not _PROCESSES.exists():
-        answer = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607
-        pairs = (line.split(maxsplit=1) for line in answer.stdout.splitlines())
-        return {int(pid): command for pid, command in (pair for pair in pairs if len(pair) == 2)}
-    numbers = (int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdecimal())
-    return {pid: command for pid in numbers if (command := _command_of(pid))}
-
-
-def _command_of(pid: int) -> str:
-    """The command line of a process; nothing if there is no such process, or if it has ended."""
-    if not _PROCESSES.exists():
-        return _commands().get(pid, "")
-    try:
-        return (_PROCESSES / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
+    return next((candidate for candidate in candidates if processes.is_free(candidate)), _ANY_PORT)

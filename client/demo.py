@@ -5,11 +5,13 @@ Real processes, real HTTP. Every agent ends with the whole map, though none ever
 
 import asyncio
 import re
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from client.dashboard.background import kept_dashboard
 from client.demo_world import DEMO_MODEL, DEMO_WORLD
 from client.network.document import NAME_PATTERN, parse_network
 from client.network.plan import NetworkPlan, load_plan, make_plan
@@ -62,13 +64,18 @@ def demo_network(name: str, agents: int | list[dict[str, str]], topology: str, s
     return content
 
 
-async def run_demo(path: Path, keep: bool, view: View) -> Result:
-    """Start the agents, stream what the robots see, and compare with one learner and with agents alone."""
+async def run_demo(path: Path, keep: bool, view: View) -> tuple[Result, str | None]:
+    """Start the agents, stream what the robots see, and compare with one learner and with agents alone.
+
+    keep: agents and a dashboard go on afterwards; its address comes with the result.
+    """
     plan = load_plan(path)
-    view.say(f"starting {len(plan.names)} agents")
-    comparing = asyncio.create_task(asyncio.to_thread(compare_plan, plan))
-    async with demo_site(plan, path).running(fresh=True, keep=keep) as urls:
-        return await run_network(plan, urls, view, await comparing, keep)
+    async with AsyncExitStack() as stack:
+        dashboard = await stack.enter_async_context(kept_dashboard(path, path.parent.parent)) if keep else None
+        view.say(f"starting {len(plan.names)} agents" + (f"; watch them on {dashboard}" if dashboard else ""))
+        comparing = asyncio.create_task(asyncio.to_thread(compare_plan, plan))
+        async with demo_site(plan, path).running(fresh=True, keep=keep) as urls:
+            return await run_network(plan, urls, view, await comparing, keep), dashboard
 
 
 def demo_site(plan: NetworkPlan, path: Path) -> Site:

@@ -23,7 +23,7 @@ from service.errors import SettingError
 Outcome = TypeVar("Outcome")
 
 _ORDER = (
-    *("demo", "run", "up", "status", "stream", "evaluate", "predict", "map", "apply", "logs", "down"),
+    *("demo", "run", "dashboard", "up", "status", "stream", "evaluate", "predict", "map", "apply", "logs", "down"),
     *("agent", "tokens", "compose", "fit", "weights", "simulate-world"),
 )
 

@@ -19,7 +19,7 @@ from client.streams.world.tables import world_tables
 def demo_command(
     agents: Annotated[int, typer.Option(min=2, max=16, help="The number of robots, and of agents.")] = 4,
     seed: SeedOption = 0,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the agents running.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the agents running, and a dashboard.")] = False,
     out_dir: Annotated[Path, typer.Option("--out", help="Where the agents' data, maps and the report go.")] = Path(
         "runs/demo"
     ),
@@ -28,14 +28,15 @@ def demo_command(
     prepare(out_dir)
     path = write_network(out_dir, agents, seed)
     with LiveView() as view:
-        result = wait_for(run_demo(path, keep, view))
+        result, dashboard = wait_for(run_demo(path, keep, view))
     present(result, out_dir, as_json=False)
     where = "" if out_dir.parent == RUNS else f" --runs {out_dir.parent}"
     next_steps = [f"{program()} run {path}{where} --fresh    the same from its file: change it, see docs/network.md"]
     if keep:
         next_steps += [
+            f"{dashboard}    the dashboard: open it in a browser",
             f"{program()} status {path}{where}    how the agents are; docs/client.md: how to post to them",
-            f"{program()} down {path}{where}    end them",
+            f"{program()} down {path}{where}    end them, and the dashboard",
         ]
     else:
         next_steps += [f"{program()} demo --keep    leaves the agents running, to watch and to post to"]

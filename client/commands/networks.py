@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live
 
+from client.cluster import Cluster
 from client.commands.app import (
     RUNS,
     FreshOption,
@@ -25,6 +26,7 @@ from client.commands.app import (
 )
 from client.console import INEXACT, err, note, out, program
 from client.coordinator import Coordinator
+from client.dashboard.background import end_dashboards
 from client.live import REFUSES_US, LiveView, bar_of, state_of, table_of
 from client.network.document import read_network
 from client.network.plan import NetworkPlan, load_plan
@@ -216,10 +218,15 @@ def down_command(
     """End a network's local agents; what they know stays."""
     document = read_network(network)
     cluster = site_of(document, runs, tokens).cluster
-    ended = wait_for(cluster.down_all())
+    ended = wait_for(_end(cluster, network))
     if fresh:
         cluster.forget()
     out.print(f"ended {', '.join(ended)}" if ended else "none was running")
+
+
+async def _end(cluster: Cluster, network: Path) -> list[str]:
+    with_dashboard = await end_dashboards(network)
+    return [*await cluster.down_all(), *(["the dashboard"] if with_dashboard else [])]
 
 
 def _where(runs: Path, tokens: Path | None) -> str:

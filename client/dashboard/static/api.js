@@ -1,0 +1,49 @@
+// Requests to the dashboard's own server; every fault is one sentence.
+
+const DEADLINE_MS = 20000;
+
+async function ask(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, signal: AbortSignal.timeout(DEADLINE_MS) });
+  } catch {
+    throw new Error("The dashboard's server does not answer. Is it still running?");
+  }
+  if (answer.ok) return answer;
+  throw new Error(await reason(answer));
+}
+
+async function reason(answer) {
+  const text = await answer.text();
+  try {
+    const detail = JSON.parse(text).detail;
+    if (typeof detail === "string") return detail;
+  } catch { /* it is plain text */ }
+  return answer.status === 403 && text ? text.trim() : `The server answered ${answer.status}.`;
+}
+
+export const getJson = async (path) => (await ask(path)).json();
+
+export async function act(name, body) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  return (await (await ask(`/api/actions/${name}`, options)).json()).said;
+}
+
+// The picture of a map: null if it is the one with this tag.
+export async function getPicture(number, layer, box, knownTag) {
+  const query = new URLSearchParams({ layer, ...(box ? { box: box.join(",") } : {}) });
+  const answer = await ask(`/api/agents/${number}/picture?${query}`, { cache: "no-cache" });
+  const tag = answer.headers.get("etag");
+  if (tag === knownTag) {
+    await answer.body?.cancel();
+    return null;
+  }
+  const numbers = (name) => answer.headers.get(name).split(",").map(Number);
+  return {
+    tag,
+    box: numbers("delbo-box"),
+    range: numbers("delbo-range"),
+    round: Number(answer.headers.get("delbo-round")),
+    bitmap: await createImageBitmap(await answer.blob()),
+  };
+}

@@ -1,0 +1,51 @@
+// Charts: plotly, from this machine, once somebody wants to see one.
+
+import { agentColor, agentDash, isDark } from "./words.js";
+
+let loading = null;
+
+export function loadPlotly() {
+  loading ??= new Promise((done, failed) => {
+    const script = document.createElement("script");
+    script.src = "/static/plotly.min.js";
+    script.onload = () => done(globalThis.Plotly);
+    script.onerror = () => {
+      loading = null;
+      failed(new Error("The charts could not be loaded. Is the dashboard's server still running?"));
+    };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+export const CONFIG = { displayModeBar: false, responsive: false };
+
+export function layout(extra = {}) {
+  const style = getComputedStyle(document.documentElement);
+  const color = (name) => style.getPropertyValue(name).trim();
+  const axis = { gridcolor: color("--line"), zerolinecolor: color("--line"), linecolor: color("--line"), automargin: true };
+  return {
+    font: { family: "system-ui, sans-serif", size: 12, color: color("--soft") },
+    paper_bgcolor: color("--card"), plot_bgcolor: color("--card"),
+    margin: { l: 8, r: 12, t: 8, b: 8 }, showlegend: false, hovermode: "x unified",
+    hoverlabel: { bgcolor: color("--card"), bordercolor: color("--line"), font: { color: color("--ink") } },
+    uirevision: "kept",
+    ...extra,
+    xaxis: { ...axis, ...extra.xaxis }, yaxis: { ...axis, ...extra.yaxis },
+  };
+}
+
+// Names are text: plotly would take tags and $ for markup.
+export const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
+
+export function line(agent, x, y) {
+  return { type: "scatter", mode: x.length === 1 ? "markers" : "lines", name: plain(agent.name), x, y,
+    line: { color: agentColor(agent.number), dash: agentDash(agent.number), width: 1.8 }, marker: { color: agentColor(agent.number) } };
+}
+
+// The area between two lines.
+export function band(agent, x, low, high) {
+  const opacity = isDark() ? "40" : "2e";
+  return { type: "scatter", mode: "lines", x: [...x, ...x.toReversed()], y: [...high, ...low.toReversed()], fill: "toself",
+    fillcolor: `${agentColor(agent.number)}${opacity}`, line: { width: 0 }, hoverinfo: "skip" };
+}
