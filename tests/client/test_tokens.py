@@ -28,7 +28,7 @@ OF_ROLE: dict[Role, str] = {role: f"the-token-of-{role}-" + "x" * 16 for role in
 # What each method of a client may be asked with, in the words of a user and not of the table.
 ROLE_OF_METHOD: dict[str, Role | None] = {
     **dict.fromkeys(("put_model", "put_neighbors", "put_schedule", "put_verification", "run_rounds"), "control"),
-    **dict.fromkeys(("post", "end", "position"), "ingest"),
+    **dict.fromkeys(("post", "end", "position", "recent"), "ingest"),
     "parameters": "peer",
     **dict.fromkeys(("model", "neighbors", "schedule", "verification"), "read"),
     **dict.fromkeys(("belief", "predict", "map", "events", "status", "history"), "read"),
