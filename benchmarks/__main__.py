@@ -21,6 +21,7 @@ from benchmarks import (
     agent_rounds,
     asking,
     container,
+    dashboard,
     diagonal,
     full,
     lattice,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "asking": asking.run,
     "network-stream": network_stream.run,
     "container": container.run,
+    "dashboard": dashboard.run,
 }
 
 

@@ -5,6 +5,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,13 +14,15 @@ import yaml
 
 from client.demo import demo_network
 from service.errors import SettingError
-from service.wire.roles import ROLES
+from service.wire.roles import ROLES, Role
 
 HEAD_BEGINS = "# Written by `delbo compose`"
 NETWORK_FILE = "network.yaml"
 COMPOSE_FILE = "docker-compose.yml"
 
 _PORT = 8001
+_DASHBOARD_PORT = 8080
+_ASKS_ITSELF = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{_DASHBOARD_PORT}/livez', timeout=4)"
 _SOURCE = Path(__file__).parent.parent
 _DOCKERFILE = Path("docker") / "Dockerfile"
 _AFTER_TOKENS = "depends_on: {tokens: {condition: service_completed_successfully}}"
@@ -60,7 +63,7 @@ class Containers:
     def compose_file(self) -> str:
         """The compose file, with what needs saying beside it."""
         agents = [self._agent(number, name) for number, name in enumerate(self.names)]
-        services = [part for part in (self._token_maker(), *agents, self._coordinator()) if part]
+        services = [part for part in (self._token_maker(), *agents, self._coordinator(), self._dashboard()) if part]
         services[0] = f"services:\n{services[0]}"
         return "\n".join([self._head(), self._shared(), *services, self._volumes(), self._networks()])
 
@@ -68,11 +71,12 @@ class Containers:
         published = (
             f"127.0.0.1:{self.publish} and those after it are the agents, for this machine only."
             if self.publish is not None
-            else "Nothing is open to the world outside: the agents have a network of their own."
+            else "Nothing else is open to the world outside: the agents have a network of their own."
         )
         return f"""{HEAD_BEGINS}, and yours to change: {self.agents} agents on a {self.topology}, and a
 # coordinator that streams what simulated robots see to them. docs/deploy.md tells more.
 #
+#   http://127.0.0.1:{_DASHBOARD_PORT}     the dashboard, for this machine only (DELBO_DASHBOARD_PORT: another port)
 #   docker compose up         (or podman-compose up)
 #   docker compose down -v    end it, and forget what the agents know
 #
@@ -147,11 +151,25 @@ x-agent: &agent
 {self._after_tokens("    ")}    environment: {{DELBO_TOKENS: /run/secrets}}
 {self._mounts(f"./{self.network.as_posix()}:/etc/delbo/{NETWORK_FILE}:ro")}"""
 
-    def _mounts(self, *mounts: str) -> str:
+    def _dashboard(self) -> str:
+        mounts = self._mounts(f"./{self.network.as_posix()}:/etc/delbo/{NETWORK_FILE}:ro", roles=("ingest", "read"))
+        return f"""  # A web page that shows the agents, to look at only: it asks for no token. Without --read-only
+  # whoever gets at its port on this machine can pause agents, and post to them.
+  dashboard:
+    <<: *delbo
+    command: [dashboard, /etc/delbo/{NETWORK_FILE}, --host, 0.0.0.0, --insecure, --read-only]
+    restart: unless-stopped
+    healthcheck: {{test: [CMD, /opt/delbo/bin/python, -c, "{_ASKS_ITSELF}"]}}
+{self._after_tokens("    ")}    environment: {{DELBO_TOKENS: /run/secrets}}
+    ports: ["127.0.0.1:${{DELBO_DASHBOARD_PORT:-{_DASHBOARD_PORT}}}:{_DASHBOARD_PORT}"]
+    networks: [inside, outside]
+{mounts}"""
+
+    def _mounts(self, *mounts: str, roles: Sequence[Role] = ROLES) -> str:
         """Volumes, and the tokens: in one of them, or as secrets."""
         every = mounts if self.secrets is not None else (*mounts, "tokens:/run/secrets:ro")
         lines = "    volumes: [" + ", ".join(f'"{mount}"' for mount in every) + "]\n"
-        return lines + ("" if self.secrets is None else f"    secrets: [{', '.join(ROLES)}]\n")
+        return lines + ("" if self.secrets is None else f"    secrets: [{', '.join(roles)}]\n")
 
     def _volumes(self) -> str:
         names = [*(["tokens"] if self.secrets is None else []), *self.names]
@@ -163,8 +181,12 @@ x-agent: &agent
         return f"{text}\nsecrets: # made by `delbo tokens`\n{files}"
 
     def _networks(self) -> str:
-        inside = "networks:\n  inside:\n    internal: true # no way out, and none in\n"
-        return inside if self.publish is None else f"{inside}  outside:\n"
+        published = "the dashboard" if self.publish is None else "the dashboard and the agents"
+        return f"""networks:
+  inside:
+    internal: true # no way out, and none in
+  outside: # for the ports of {published}
+"""
 
 
 def _quoted(text: str) -> str:

@@ -92,7 +92,7 @@ def test_every_container_is_closed_and_finds_what_it_uses(
     document = parsed(containers)
     services = document["services"]
     names = [f"agent-{number}" for number in range(1, agents + 1)]
-    assert set(services) == {*names, "coordinator", *(["tokens"] if tokens is None else [])}
+    assert set(services) == {*names, "coordinator", "dashboard", *(["tokens"] if tokens is None else [])}
     assert document["networks"]["inside"] == {"internal": True}
     for name, service in services.items():
         check_closed(service)
@@ -115,9 +115,12 @@ def test_every_container_is_closed_and_finds_what_it_uses(
     for name in {"coordinator", "tokens"} & set(services):
         assert "ports" not in services[name]
         assert services[name]["networks"] == ["inside"]
+    assert services["dashboard"]["ports"] == ["127.0.0.1:${DELBO_DASHBOARD_PORT:-8080}:8080"]
+    assert "--read-only" in services["dashboard"]["command"]  # it asks nobody who they are
     if tokens is None:
         assert "secrets" not in document
     else:
+        assert services["dashboard"]["secrets"] == ["ingest", "read"]
         files = {role: (folder / secret["file"]).resolve() for role, secret in document["secrets"].items()}
         assert files == {role: tokens / role for role in ROLES}
 

@@ -8,6 +8,7 @@ from secrets import token_hex
 import pytest
 
 from tests.containers.engine import Engine, Project, find_engine
+from tests.processes import free_port
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +39,8 @@ def projects(image: Engine) -> Iterator[Projects]:
     made: list[Project] = []
 
     def make(*files: Path, **environment: str) -> Project:
-        project = Project(image, f"delbo-test-{token_hex(3)}", files, environment)
+        ports = {"DELBO_DASHBOARD_PORT": str(free_port())}
+        project = Project(image, f"delbo-test-{token_hex(3)}", files, {**ports, **environment})
         made.append(project)
         return project
 

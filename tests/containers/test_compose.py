@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
@@ -77,6 +78,25 @@ def test_the_network_learns_in_containers_and_an_agent_that_was_killed_goes_on_f
     project.up()
     until(lambda: min(round_of(project, agent) for agent in AGENTS) > reached_round, STREAMED_S)
     assert [counts(project, agent)["applied"] for agent in AGENTS] == rows
+    check_dashboard(f"http://127.0.0.1:{project.environment['DELBO_DASHBOARD_PORT']}", rows)
+
+
+def check_dashboard(url: str, rows: list[int]) -> None:
+    """From outside it shows all agents, in numbers and as maps, and lets nobody do anything."""
+
+    def learned() -> dict[str, int]:
+        try:
+            state = httpx2.get(f"{url}/api/state", trust_env=False).json()
+        except httpx2.TransportError:
+            return {}
+        return {agent["name"]: agent.get("observations") for agent in state["agents"] if agent["health"] == "ok"}
+
+    until(lambda: learned() == dict(zip(AGENTS, rows, strict=True)))
+    picture = httpx2.get(f"{url}/api/agents/1/picture", trust_env=False)
+    assert picture.headers["content-type"] == "image/png"
+    refused = httpx2.post(f"{url}/api/actions/pause", json={}, headers={"origin": url}, trust_env=False)
+    assert refused.status_code == 403
+    assert "reading only" in refused.json()["detail"]
 
 
 def test_nothing_leads_into_the_network_or_out_of_it(projects: Projects) -> None:

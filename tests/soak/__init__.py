@@ -1,0 +1,1 @@
+"""What takes long and is heavy: `make test-dashboard` runs it."""
