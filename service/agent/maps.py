@@ -24,6 +24,7 @@ _RASTERS_KEPT = 4_000_000  # pixels
 _FILES_KEPT = 32 * 2**20  # bytes
 _AT_LEAST = 4096  # of either, for what even the smallest map takes
 
+_PRIOR = "prior"  # in the place of a round's name
 _USUAL = Nav2Rule()
 
 
@@ -45,21 +46,30 @@ class Maps:
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
-        self._rasters: Shared[Hashable, Prediction] = Shared(_RASTERS_KEPT)
-        self._files: Shared[Hashable, bytes] = Shared(_FILES_KEPT)
+        self._rasters: Shared[tuple[Hashable, Grid], Prediction] = Shared(_RASTERS_KEPT)
+        self._files: Shared[tuple[Hashable, MapRequest], bytes] = Shared(_FILES_KEPT)
+        self._round: Hashable = None
 
     async def file(self, snapshot: Snapshot, request: MapRequest) -> bytes:
         """The map of that round as a file."""
+        self._forget_before(snapshot.name)
         grid = check_there_is(snapshot, request)
         layers = _layers(snapshot, request)
         size = _AT_LEAST + grid.pixels * (8 * len(layers) if request.format == "npz" else 1)
         return await self._files.get((snapshot.name, request), size, lambda: self._draw(snapshot, request, grid))
 
+    def _forget_before(self, name: Hashable) -> None:
+        """Maps of earlier rounds: everybody asks for the newest."""
+        if name != self._round:
+            self._round = name
+            self._files.keep_only(lambda key: key[0] == name)
+            self._rasters.keep_only(lambda key: key[0] in (name, _PRIOR))
+
     async def _draw(self, snapshot: Snapshot, request: MapRequest, grid: Grid) -> bytes:
         seen = await self._raster(snapshot.name, lambda: snapshot.belief, snapshot, grid)
         if request.format != "nav2" or request.nav2.mode == "trinary":
             return await self._readings.answer(grid.pixels, lambda: _encode(snapshot, request, grid, seen, None))
-        at_first = await self._raster("prior", lambda: snapshot.model.prior, snapshot, grid)
+        at_first = await self._raster(_PRIOR, lambda: snapshot.model.prior, snapshot, grid)
         return await self._readings.answer(grid.pixels, lambda: _encode(snapshot, request, grid, seen, at_first))
 
     async def _raster(self, name: Hashable, belief: Callable[[], Belief], snapshot: Snapshot, grid: Grid) -> Prediction:

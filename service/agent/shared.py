@@ -43,6 +43,11 @@ class Shared(Generic[Key, Kept]):
                 self._forget(next(iter(self._made)))
         return await asyncio.shield(task)
 
+    def keep_only(self, is_wanted: Callable[[Key], bool]) -> None:
+        """Forget what nobody will ask for any more; who waits for it still gets it."""
+        for key in [key for key in self._made if not is_wanted(key)]:
+            self._forget(key)
+
     def _settle(self, key: Key, done: asyncio.Task[Kept]) -> None:
         """Forget a failure, so that the next one who asks has another try, and what is larger than all the room."""
         is_failure = done.cancelled() or done.exception() is not None  # which is so looked at, also if nobody waits
