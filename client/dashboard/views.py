@@ -14,7 +14,7 @@ from client.dashboard.lines import Lines
 from client.dashboard.pictures import Pictures, ShownLayer, parse_box
 from client.dashboard.recents import Recents
 from client.dashboard.watching import Watching
-from service.errors import DelboError, SettingError
+from service.errors import AgentUnreachableError, DelboError, SettingError
 from service.wire.map_files import to_png
 from service.wire.map_query import Format, Layer, MapQuery
 from service.wire.palette import DIVERGING, SEQUENTIAL
@@ -34,7 +34,10 @@ def views(watching: Watching) -> APIRouter:
         request: Request, number: int, layer: ShownLayer = "expected", box: str | None = None
     ) -> Response:
         agent = watching.agent(number)
-        found = await pictures.get(agent, layer, parse_box(box))
+        try:
+            found = await pictures.get(agent, layer, parse_box(box))
+        except AgentUnreachableError as fault:  # nobody's error: there is nothing to show yet, and this is why
+            return json_answer({"detail": str(fault)})
         headers = {
             "etag": found.tag,
             "cache-control": "no-cache",

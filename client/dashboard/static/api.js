@@ -29,11 +29,12 @@ export async function act(name, body) {
   return (await (await ask(`/api/actions/${name}`, options)).json()).said;
 }
 
-// The picture of a map: null if it is the one with this tag.
+// The picture of a map: null if it is the one with this tag. Where there is none yet, the server says why.
 export async function getPicture(number, layer, box, knownTag) {
   const query = new URLSearchParams({ layer, ...(box ? { box: box.join(",") } : {}) });
   const answer = await ask(`/api/agents/${number}/picture?${query}`, { cache: "no-cache" });
   const tag = answer.headers.get("etag");
+  if (tag === null) throw new Error((await answer.json()).detail);
   if (tag === knownTag) {
     await answer.body?.cancel();
     return null;

@@ -47,5 +47,5 @@ export function line(agent, x, y) {
 export function band(agent, x, low, high) {
   const opacity = isDark() ? "40" : "2e";
   return { type: "scatter", mode: "lines", x: [...x, ...x.toReversed()], y: [...high, ...low.toReversed()], fill: "toself",
-    fillcolor: `${agentColor(agent.number)}${opacity}`, line: { width: 0 }, hoverinfo: "skip" };
+    fillcolor: `${agentColor(agent.number)}${opacity}`, line: { width: 0 }, hoverinfo: "skip", showlegend: false };
 }

@@ -101,7 +101,7 @@ export class MapCard {
     const size = DOT * ratio;
     this.recent.x.forEach((point, index) => {
       const [x, y] = at(point);
-      const hit = this.recent.y[index] >= 0.5;
+      const hit = this.agent.binary && this.recent.y[index] >= 0.5;
       pen.fillStyle = hit ? "#fff" : "#000";
       pen.fillRect(x - size / 2 - ratio, y - size / 2 - ratio, size + 2 * ratio, size + 2 * ratio);
       pen.fillStyle = hit ? "#000" : "#fff";

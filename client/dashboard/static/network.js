@@ -32,7 +32,8 @@ export class Network {
       let row = this.rows.get(agent.number);
       if (!row) {
         row = element("tr", { "data-agent": agent.number },
-          element("td", {}, swatch(agent.number), element("button", { type: "button", class: "link", onclick: () => this.open(agent.number) })),
+          element("td", {}, element("span", { class: "named" }, swatch(agent.number),
+            element("button", { type: "button", class: "link", onclick: () => this.open(agent.number) }))),
           element("td", {}, element("span", { class: "state" }), element("span", { class: "reason" })),
           ...COLUMNS.map((label) => element("td", { class: "number", "data-label": label })));
         this.rows.set(agent.number, row);
@@ -102,7 +103,7 @@ export class Network {
 
 function fillRow(row, agent) {
   const [name, state, ...numbers] = row.children;
-  setText(name.lastChild, agent.name);
+  setText(name.querySelector("button"), agent.name);
   setAttribute(row, "data-health", agent.health);
   setAttribute(state.firstChild, "data-health", agent.health);
   setText(state.firstChild, agent.state);
@@ -140,7 +141,7 @@ function edgeOf(node, towards, size, further) {
 const round = (number) => Math.round(number * 10) / 10;
 const hasTwin = (edges, edge) => edges.some((other) => other.from === edge.to && other.to === edge.from);
 const nameOf = (state, number) => state.agents.find((agent) => agent.number === number)?.name ?? "?";
-const short = (text) => (text.length > 15 ? `${text.slice(0, 14)}…` : text);
+const short = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
 
 function sample(state) {
   return shape("svg", { width: 34, height: 12, "aria-hidden": "true" },
