@@ -95,7 +95,7 @@ function themeButton() {
 
 addEventListener("hashchange", () => NAMES.includes(location.hash.slice(1)) && show(location.hash.slice(1)));
 addEventListener("keydown", (event) => {
-  const typing = event.target.closest?.("input, select, textarea, dialog");
+  const typing = event.target.closest?.("input:not([type=checkbox]), select, textarea, dialog");
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const name = NAMES[Number(event.key) - 1];
   if (name) location.hash = name;
