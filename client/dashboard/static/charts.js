@@ -28,7 +28,7 @@ export function layout(extra = {}) {
     font: { family: "system-ui, sans-serif", size: 12, color: color("--soft") },
     paper_bgcolor: color("--card"), plot_bgcolor: color("--card"),
     margin: { l: 8, r: 12, t: 8, b: 8 }, showlegend: false, hovermode: "x unified",
-    hoverlabel: { bgcolor: color("--card"), bordercolor: color("--line"), font: { color: color("--ink") } },
+    hoverlabel: { bgcolor: color("--card"), bordercolor: color("--line"), font: { color: color("--ink") }, namelength: -1 },
     uirevision: "kept",
     ...extra,
     xaxis: { ...axis, ...extra.xaxis }, yaxis: { ...axis, ...extra.yaxis },
