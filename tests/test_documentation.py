@@ -43,6 +43,11 @@ def test_every_option_of_fit_and_weights_is_documented_and_none_is_invented() ->
     assert documented <= options_of("fit") | options_of("weights")
 
 
+def test_every_option_of_the_dashboard_is_documented_and_none_is_invented() -> None:
+    documented = set(re.findall(r"`(--[a-z][a-z-]+)", (ROOT / "docs" / "dashboard.md").read_text()))
+    assert documented == options_of("dashboard") - {"--help"}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_every_delbo_command_in_the_documentation_exists(path: Path) -> None:
     """Commands are parsed, not run: their options must exist; `make test` runs the demo and the fits elsewhere."""

@@ -106,9 +106,11 @@ def chromium() -> Iterator["Browser"]:
 
 def open_maps(browser: "Browser", url: str) -> "Page":
     """The page with all ten maps drawn."""
+    from playwright.sync_api import expect
+
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(f"{url}/#maps")
-    page.wait_for_function("document.querySelectorAll('.map canvas[data-round]').length === 10", timeout=120_000)
+    expect(page.locator(".map canvas[data-round]")).to_have_count(COUNT, timeout=120_000)
     return page
 
 
