@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults test-containers test-dashboard check format bench install install-dev browser lock clean
+.PHONY: help demo test test-faults test-containers test-dashboard screenshots check format bench install install-dev browser lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-containers: install-dev  ## build the image and run networks of containers 
 
 test-dashboard: install-dev browser  ## ten large agents and their dashboard for ten minutes: nobody's memory grows
 	$(BIN)/python -m pytest -m '' -s tests/soak
+
+screenshots: install-dev browser  ## take the pictures of docs/images anew
+	DELBO_SCREENSHOTS=1 $(BIN)/python -m pytest tests/browser/test_dashboard_pictures.py
 
 check: install-dev  ## lint, formatting, types, layers, container files
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,20 +89,27 @@ def delbo_json(delbo: Delbo) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class DemoRun:
-    """What `delbo demo` printed, and where it wrote."""
+    """What `delbo demo --keep` printed, where it wrote, and where its dashboard is."""
 
     printed: str
     said: str
     folder: Path
+    dashboard: str
 
 
 @pytest.fixture(scope="session")
-def demo(delbo: Delbo, tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
-    """The demo, run once for all tests that look at what comes of it."""
+def demo(delbo: Delbo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoRun]:
+    """The demo, run once for all tests that look at what comes of it; its agents and dashboard stay till the end."""
     folder = tmp_path_factory.mktemp("runs") / "demo"
-    finished = delbo("demo", "--out", folder)
+    finished = delbo("demo", "--keep", "--out", folder)
     assert finished.returncode == 0, finished.stderr
-    return DemoRun(finished.stdout, finished.stderr, folder)
+    try:
+        found = re.search(r"^ *(http://\S+) +the dashboard", finished.stdout, re.MULTILINE)
+        assert found is not None, finished.stdout
+        yield DemoRun(finished.stdout, finished.stderr, folder, found[1])
+    finally:
+        ended = delbo("down", folder / "network.yaml", "--runs", folder.parent)
+    assert ended.stdout == "ended agent-1, agent-2, agent-3, agent-4, the dashboard\n", ended.stderr
 
 
 @pytest.fixture

@@ -5,14 +5,19 @@ import json
 import shlex
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import yaml
 
 from client.cluster import Cluster
+from client.demo import run_demo
+from client.live import LiveView
 from client.network.plan import load_plan
 from client.streams.world.geometry import distance_to
 from client.streams.world.tables import world_tables
 from tests.conftest import Delbo, DemoRun
+from tests.network.plans import write_data, write_network
+from tests.network.runs import processes_of
 
 
 def test_together_every_agent_knows_the_building_and_alone_none_does(demo: DemoRun) -> None:
@@ -56,14 +61,29 @@ def test_the_demo_tells_how_it_goes_and_what_to_try_next(demo: DemoRun) -> None:
     assert f"delbo run {demo.folder / 'network.yaml'} --runs {demo.folder.parent} --fresh" in demo.printed
 
 
-def test_the_demo_leaves_files_and_no_process(demo: DemoRun) -> None:
+def test_the_demo_leaves_files_and_where_it_is_told_to_its_agents_and_a_dashboard(demo: DemoRun) -> None:
     names = ["report.html", "maps.png", "agents.png", "curves.png", "result.json", "model.json", "beliefs.npz"]
     for name in names:
         assert (demo.folder / name).stat().st_size > 0
         assert str(demo.folder / name) in demo.printed
     agents = ["agent-1", "agent-2", "agent-3", "agent-4"]
     assert all((demo.folder / agent / "agent.sqlite3").exists() for agent in agents)
-    assert asyncio.run(Cluster(demo.folder, agents).running()) == {}
+    assert sorted(asyncio.run(Cluster(demo.folder, agents).running())) == agents
+    assert httpx2.get(f"{demo.dashboard}/api/state", trust_env=False).json()["name"] == "demo"
+    assert f"delbo down {demo.folder / 'network.yaml'}" in demo.printed
+    assert f"watch them on {demo.dashboard}" in demo.said
+
+
+def test_the_demo_leaves_no_process_otherwise(tmp_path: Path) -> None:
+    """Of a small network, as the demo's own takes long."""
+    folder = tmp_path / "runs" / "small"
+    folder.mkdir(parents=True)
+    write_data(folder / "points.npz", 40)
+    result, dashboard = asyncio.run(run_demo(write_network(folder, ["a1"]), False, LiveView()))
+    assert result.summary["agents"][0]["name"] == "a1"
+    assert dashboard is None
+    assert (folder / "a1" / "agent.sqlite3").exists()
+    assert processes_of(tmp_path) == []
 
 
 def test_a_simulated_world_comes_with_what_to_learn_it(delbo: Delbo, tmp_path: Path) -> None:
