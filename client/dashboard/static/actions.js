@@ -1,7 +1,7 @@
 // What people can do with all agents; what they may not do is not there.
 
 import { act } from "./api.js";
-import { element, setAttribute, toast } from "./dom.js";
+import { element, isEnabled, setEnabled, toast } from "./dom.js";
 
 const NAMES = { pause: "Pause", resume: "Resume", step: "Step" };
 const HINTS = {
@@ -13,7 +13,7 @@ export function actionButtons(numbers, what = "") {
   const buttons = {};
   for (const name of Object.keys(NAMES)) {
     buttons[name] = element("button", { type: "button", "data-action": name, title: HINTS[name] }, `${NAMES[name]}${what}`);
-    buttons[name].onclick = () => run(buttons[name], name, numbers());
+    buttons[name].onclick = () => isEnabled(buttons[name]) && run(buttons[name], name, numbers());
   }
   return buttons;
 }
@@ -24,20 +24,20 @@ export function setActions(buttons, agents) {
   const paused = there.length > 0 && there.every((agent) => agent.paused);
   const some = there.some((agent) => agent.paused);
   for (const [name, wanted] of [["pause", there.length && !paused], ["resume", some], ["step", paused]]) {
-    if (!buttons[name].dataset.busy) setAttribute(buttons[name], "disabled", wanted ? null : "");
+    setEnabled(buttons[name], wanted && !buttons[name].dataset.busy);
   }
 }
 
 async function run(button, name, agents) {
   button.dataset.busy = "true";
-  button.disabled = true;
+  setEnabled(button, false);
   try {
     toast(await act(name, { agents }));
   } catch (fault) {
     toast(fault.message, true);
   } finally {
     delete button.dataset.busy;
-    button.disabled = false;
+    setEnabled(button, true);
   }
 }
 

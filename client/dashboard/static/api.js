@@ -1,6 +1,8 @@
 // Requests to the dashboard's own server; every fault is one sentence.
 
-const DEADLINE_MS = 20000;
+import { element, toast } from "./dom.js";
+
+const DEADLINE_MS = 30000;
 
 async function ask(path, options = {}) {
   let answer;
@@ -27,6 +29,24 @@ export const getJson = async (path) => (await ask(path)).json();
 export async function act(name, body) {
   const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   return (await (await ask(`/api/actions/${name}`, options)).json()).said;
+}
+
+// A link to a file: fetched first, so that a fault can be told in words.
+export function fileLink(path, attributes, text) {
+  const link = element("a", { class: "button", href: path, ...attributes }, text);
+  link.onclick = async (event) => {
+    event.preventDefault();
+    try {
+      const answer = await ask(path);
+      const name = /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? "file";
+      const url = URL.createObjectURL(await answer.blob());
+      element("a", { href: url, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60000);
+    } catch (fault) {
+      toast(fault.message, true);
+    }
+  };
+  return link;
 }
 
 // The picture of a map: null if it is the one with this tag. Where there is none yet, the server says why.

@@ -36,6 +36,7 @@ function title() {
 }
 
 function update(newest) {
+  if (state && watched(newest) !== watched(state)) location.reload(); // another dashboard is behind this address now
   state = newest;
   document.body.dataset.loaded = "true";
   setText(byId("network-name"), state.name);
@@ -45,6 +46,8 @@ function update(newest) {
   dialog.update(state);
   views[shown].update(state);
 }
+
+const watched = (state) => state.agents.filter((agent) => agent.watched).length;
 
 function summary(state) {
   const agents = state.agents.filter((agent) => agent.watched);
@@ -86,8 +89,10 @@ function themeButton() {
   button.onclick = () => {
     const theme = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem("delbo-theme", theme);
     changed();
+    try {
+      localStorage.setItem("delbo-theme", theme);
+    } catch { /* storage is switched off: it holds until the page is closed */ }
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   name();
@@ -100,6 +105,10 @@ addEventListener("keydown", (event) => {
   const name = NAMES[Number(event.key) - 1];
   if (name) location.hash = name;
 });
+document.querySelector(".skip").onclick = (event) => {
+  event.preventDefault();
+  byId("view").focus();
+};
 themeButton();
 tell("loading");
 show(location.hash.slice(1));

@@ -20,16 +20,24 @@ export function loadPlotly() {
 
 export const CONFIG = { displayModeBar: false, responsive: false };
 
+// What a colour of the style sheet is in the present theme.
+function color(name) {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+// extra.uirevision: as long as it is the same, what people have zoomed to stays.
 export function layout(extra = {}) {
-  const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue(name).trim();
   const axis = { gridcolor: color("--line"), zerolinecolor: color("--line"), linecolor: color("--line"), automargin: true };
   return {
     font: { family: "system-ui, sans-serif", size: 12, color: color("--soft") },
     paper_bgcolor: color("--card"), plot_bgcolor: color("--card"),
     margin: { l: 8, r: 12, t: 8, b: 8 }, showlegend: false, hovermode: "x unified",
     hoverlabel: { bgcolor: color("--card"), bordercolor: color("--line"), font: { color: color("--ink") }, namelength: -1 },
-    uirevision: "kept",
     ...extra,
     xaxis: { ...axis, ...extra.xaxis }, yaxis: { ...axis, ...extra.yaxis },
   };

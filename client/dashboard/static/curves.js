@@ -1,6 +1,6 @@
 // Figures over time, of all agents.
 
-import { getJson } from "./api.js";
+import { fileLink, getJson } from "./api.js";
 import { CONFIG, layout, line, loadPlotly } from "./charts.js";
 import { byId, element, segments, setText, toast } from "./dom.js";
 import { swatch } from "./words.js";
@@ -10,7 +10,7 @@ const SIGNED = new Set(["delbo"]); // may be below 0, so that a logarithm would 
 
 export class Curves {
   constructor() {
-    Object.assign(this, { shown: false, scale: "linear", window: "", axis: "at", charts: new Map(), timer: null, generation: 0 });
+    Object.assign(this, { shown: false, scale: "linear", window: "", axis: "at", charts: new Map(), timer: null, generation: 0, fault: null });
     byId("curves-tools").append(
       segments("Scale", [["linear", "Linear"], ["log", "Log"]], this.scale, (scale) => this.change({ scale })),
       segments("Time", WINDOWS, this.window, (window) => this.change({ window })),
@@ -49,14 +49,19 @@ export class Curves {
     const first = !this.state;
     this.state = state;
     const agents = state.agents.filter((agent) => agent.watched);
-    byId("curves-empty").hidden = agents.length > 0;
-    setText(byId("curves-empty"), agents.length ? "" : "There are no agents to watch.");
+    this.explain();
     const names = JSON.stringify(agents.map((agent) => agent.name));
     if (names !== this.names) {
       this.names = names;
       this.legend.replaceChildren(...agents.map((agent) => element("li", {}, swatch(agent.number), agent.name)));
     }
     if (first && this.shown) this.tick();
+  }
+
+  explain() {
+    const said = this.fault ?? (this.state.agents.length ? null : "There are no agents to watch.");
+    byId("curves-empty").hidden = said === null;
+    setText(byId("curves-empty"), said ?? "");
   }
 
   async tick() {
@@ -69,12 +74,12 @@ export class Curves {
         const told = await getJson(`/api/curves${this.window ? `?window_s=${this.window}` : ""}`);
         if (generation !== this.generation) return;
         this.told = told;
-        byId("curves-empty").hidden = true;
+        this.fault = null;
         this.draw(plotly);
       } catch (fault) {
-        byId("curves-empty").hidden = false;
-        setText(byId("curves-empty"), fault.message);
+        this.fault = fault.message;
       }
+      this.explain();
     }
     if (generation === this.generation) this.timer = setTimeout(() => this.tick(), 1000 * this.state.period_s);
   }
@@ -95,7 +100,8 @@ export class Curves {
       });
       const axes = { xaxis: { type: this.axis === "at" ? "date" : "linear", tickangle: 0, nticks: 5 }, yaxis: { type: log ? "log" : "linear", exponentformat: "SI" } };
       if (!log && !SIGNED.has(metric.name)) axes.yaxis.rangemode = "tozero";
-      plotly.react(chart.plot, traces, layout(axes), CONFIG);
+      chart.plot.classList.toggle("unshown", points === 0);
+      plotly.react(chart.plot, traces, layout({ ...axes, uirevision: `${this.scale} ${this.axis} ${this.window}` }), CONFIG);
       chart.plot.dataset.points = String(points);
     }
   }
@@ -104,20 +110,21 @@ export class Curves {
     const plot = element("div", { class: "plot", "data-metric": metric.name });
     const nothing = element("p", { class: "nothing" }, metric.name === "verification_error"
       ? "No scores yet. Agents that got verification data score themselves; see verification in docs/network.md." : "Nothing yet.");
-    const csv = element("a", { class: "button", href: `/api/curves.csv?metric=${metric.name}`, download: true, "aria-label": `${metric.title} as CSV` }, "CSV");
+    const csv = fileLink(`/api/curves.csv?metric=${metric.name}`, { "aria-label": `${metric.title} as CSV` }, "CSV");
     const png = element("button", { type: "button", "aria-label": `${metric.title} as PNG` }, "PNG");
-    png.onclick = () => this.download(plot, metric.name);
+    png.onclick = () => this.download(plot, metric);
     byId("curves-grid").append(element("article", { class: "card" },
       element("div", { class: "curve-head" }, element("div", {}, element("h2", {}, metric.title), element("p", {}, metric.unit)), csv, png),
       element("div", { class: "chart" }, plot, nothing)));
-    const chart = { plot, nothing };
-    this.charts.set(metric.name, chart);
-    return chart;
+    this.charts.set(metric.name, { plot, nothing });
   }
 
-  async download(plot, name) {
+  // As a picture that can stand alone: with its title and who is who.
+  async download(plot, { name, title, unit }) {
+    const words = { title: { text: `${title}: ${unit}`, font: { size: 14 } }, margin: { l: 8, r: 12, t: 48, b: 8 } };
+    const figure = { data: plot.data, layout: { ...plot.layout, ...words, showlegend: true } };
     try {
-      await globalThis.Plotly.downloadImage(plot, { format: "png", width: 960, height: 540, scale: 2, filename: name });
+      await globalThis.Plotly.downloadImage(figure, { format: "png", width: 960, height: 540, scale: 2, filename: name });
     } catch {
       toast("The picture could not be made.", true);
     }

@@ -45,8 +45,15 @@ export function segments(label, choices, chosen, choose) {
   return group;
 }
 
+// A button that stays where the focus is, though it does nothing for now.
+export const setEnabled = (button, enabled) => setAttribute(button, "aria-disabled", enabled ? null : "true");
+export const isEnabled = (button) => button.getAttribute("aria-disabled") !== "true";
+
+// Over a dialog that is open, too: everything outside of it is out of reach.
 export function toast(text, bad = false) {
-  const note = element("div", { class: "toast", "data-bad": String(bad) }, text);
-  byId("toasts").append(note);
+  const note = element("div", { class: "toast", role: "status", "data-bad": String(bad) }, text);
+  const dialog = document.querySelector("dialog[open]");
+  const notes = dialog ? dialog.querySelector(".toasts") ?? dialog.appendChild(element("div", { class: "toasts" })) : byId("toasts");
+  notes.append(note);
   setTimeout(() => note.remove(), bad ? 9000 : 5000);
 }

@@ -2,29 +2,28 @@
 
 import { getJson } from "./api.js";
 import { CONFIG, band, layout, line, loadPlotly } from "./charts.js";
-import { byId, setText } from "./dom.js";
+import { byId } from "./dom.js";
 
 const DEVIATIONS = 2;
 
 export class Lines {
   constructor() {
-    this.told = null;
+    this.told = this.fault = null;
     new ResizeObserver(() => {
       if (byId("lines-chart").data && !byId("lines").hidden) globalThis.Plotly.Plots.resize(byId("lines-chart"));
     }).observe(byId("lines"));
   }
 
-  async fetch(state, layer) {
+  // isWanted(): whether nobody has chosen something else meanwhile
+  async fetch(state, layer, isWanted) {
     try {
       const plotly = await loadPlotly();
-      this.told = await getJson("/api/lines");
-      this.state = state;
-      this.layer = layer;
+      const told = await getJson("/api/lines");
+      if (!isWanted()) return;
+      Object.assign(this, { told, state, layer, fault: null });
       this.draw(plotly);
-      byId("maps-empty").hidden = true;
     } catch (fault) {
-      byId("maps-empty").hidden = false;
-      setText(byId("maps-empty"), fault.message);
+      this.fault = fault.message;
     }
   }
 
@@ -52,7 +51,7 @@ export class Lines {
     });
     const titles = kind === "parameters" ? ["parameter", "mean"] : ["x", latent ? "the function behind y" : this.state.view.binary ? "probability of label 1" : "y"];
     const axes = { xaxis: { title: { text: titles[0] } }, yaxis: { title: { text: titles[1] } } };
-    plotly.react(byId("lines-chart"), traces, layout({ ...axes, showlegend: true, legend: { orientation: "h", y: 1.08 } }), CONFIG);
+    plotly.react(byId("lines-chart"), traces, layout({ ...axes, showlegend: true, legend: { orientation: "h", y: 1.08 }, uirevision: `${kind} ${this.layer}` }), CONFIG);
     byId("lines-chart").dataset.rounds = agents.map((one) => one?.round ?? "").join(",");
   }
 }

@@ -81,6 +81,7 @@ export class MapCard {
     const ratio = Math.min(MOST_PIXELS_PER_PX, devicePixelRatio || 1);
     const [width, height] = [Math.round(this.canvas.clientWidth * ratio), Math.round(this.canvas.clientHeight * ratio)];
     if (!width || !height) return;
+    this.canvas.style.touchAction = viewport.isZoomed ? "none" : "pan-x pan-y";
     if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     const pen = this.canvas.getContext("2d");
     pen.clearRect(0, 0, width, height);

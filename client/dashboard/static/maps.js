@@ -14,8 +14,8 @@ const ASK_EVERY_MS = 100;
 
 export class Maps {
   constructor() {
-    Object.assign(this, { cards: new Map(), layer: "expected", layers: "", shown: false, crosshair: null,
-      recent: true, posting: false, timer: null, generation: 0, asking: false, frame: null });
+    Object.assign(this, { cards: new Map(), layer: "expected", shown: false, crosshair: null,
+      recent: true, posting: false, timer: null, generation: 0, asking: false, frame: null, toolsDrawn: "" });
     this.viewport = new Viewport(() => this.moved());
     this.lines = new Lines();
     this.observe = new ObserveDialog();
@@ -45,13 +45,19 @@ export class Maps {
     this.state = state;
     const agents = state.agents.filter((agent) => agent.watched);
     const kind = state.view?.kind ?? null;
-    byId("maps-empty").hidden = kind !== null;
-    setText(byId("maps-empty"), agents.length ? "No agent has a model yet. As soon as one has, its belief is shown here." : "There are no agents to watch.");
+    this.tellFault(agents.length);
     byId("maps-grid").hidden = kind !== "map";
     byId("lines").hidden = kind !== "function" && kind !== "parameters";
     this.tools(state);
     if (kind === "map") this.updateCards(state, agents);
     if (first && this.shown) this.tick();
+  }
+
+  tellFault(agents) {
+    const none = agents ? "No agent has a model yet. As soon as one has, its belief is shown here." : "There are no agents to watch.";
+    const said = this.state.view ? (this.state.view.kind === "map" ? null : this.lines.fault) : none;
+    byId("maps-empty").hidden = said === null;
+    setText(byId("maps-empty"), said ?? "");
   }
 
   updateCards(state, agents) {
@@ -72,8 +78,8 @@ export class Maps {
 
   tools(state) {
     const wanted = JSON.stringify([state.view?.kind, state.view?.layers, state.view?.binary, state.may]);
-    if (wanted === this.layers) return;
-    this.layers = wanted;
+    if (wanted === this.toolsDrawn) return;
+    this.toolsDrawn = wanted;
     const { kind, layers, binary } = state.view ?? { layers: [] };
     if (!layers.includes(this.layer)) this.layer = layers[0] ?? "expected";
     const parts = layers.length
@@ -97,7 +103,7 @@ export class Maps {
       parts.push(element("label", {}, box, "Robots and their newest observations"));
     }
     if (state.may.ingest) {
-      const post = element("button", { type: "button", id: "post", "aria-pressed": "false" }, "Post an observation");
+      const post = element("button", { type: "button", id: "post", "aria-pressed": String(this.posting) }, "Post an observation");
       post.onclick = () => this.setPosting(!this.posting);
       parts.push(post);
     }
@@ -107,7 +113,7 @@ export class Maps {
 
   explain() {
     const { kind, binary } = this.state.view ?? {};
-    const help = { map: `${layerName(this.layer, binary)}: ${layerMeaning(this.layer, binary)}. Drag to move, turn the wheel to zoom, on all maps at once; below each map stands what its agent says of the point under the pointer.`,
+    const help = { map: `${layerName(this.layer, binary)}: ${layerMeaning(this.layer, binary)}. Drag to move, turn the wheel or use two fingers to zoom (where the page scrolls, click on a map first), on all maps at once; below each map stands what its agent says of the point under the pointer.`,
       function: "Every agent's function of the one coordinate; the band is two standard deviations wide on either side.",
       parameters: "This model has no map: it is not of one or two coordinates. Every agent's parameters, with bands of two standard deviations on either side." };
     setText(byId("maps-help"), this.posting ? "Click on a map where you observed something; you will be asked what, before anything is sent." : help[kind] ?? "");
@@ -139,20 +145,28 @@ export class Maps {
     const generation = ++this.generation;
     if (!document.hidden && this.state.view) {
       if (this.state.view.kind === "map") {
-        await Promise.all([...this.cards.values()].map((card) => this.fetch(card, generation)).concat(this.fetchRecent()));
+        const late = new Promise((done) => setTimeout(done, 1000 * this.state.period_s)); // nobody waits for one that hangs
+        const fetched = [...this.cards.values()].map((card) => this.fetch(card));
+        await Promise.race([late, Promise.all([...fetched, this.fetchRecent()])]);
       } else {
-        await this.lines.fetch(this.state, this.layer);
+        await this.lines.fetch(this.state, this.layer, () => generation === this.generation);
+        if (this.shown) this.tellFault(this.state.agents.length);
       }
+      if (this.crosshair && !this.asking) this.ask();
     }
     if (generation === this.generation) this.timer = setTimeout(() => this.tick(), 1000 * this.state.period_s);
   }
 
-  async fetch(card, generation) {
-    const isDetail = this.viewport.zoom > DETAIL_FROM && card.whole !== null;
-    const known = isDetail ? card.detail : card.whole;
+  // One question at a time for each map; who is slow, is asked again when it has answered.
+  async fetch(card) {
+    const isDetail = this.isDetailed && card.whole !== null;
+    const [layer, box] = [this.layer, isDetail ? this.viewport.box : null];
+    const asked = `${layer} ${box}`;
+    if (card.asked === asked) return;
+    card.asked = asked;
     try {
-      const picture = await getPicture(card.number, this.layer, isDetail ? this.viewport.box : null, known?.tag);
-      if (generation !== this.generation) {
+      const picture = await getPicture(card.number, layer, box, (isDetail ? card.detail : card.whole)?.tag);
+      if (layer !== this.layer || (isDetail && !this.isDetailed)) {
         picture?.bitmap.close();
         return;
       }
@@ -160,11 +174,18 @@ export class Maps {
       if (picture) card.setPicture(picture, isDetail);
       if (!isDetail && card.detail) card.setPicture(null, true);
     } catch (fault) {
-      card.fault = fault.message;
+      if (layer === this.layer) card.fault = fault.message;
+    } finally {
+      if (card.asked === asked) card.asked = null;
     }
+    if (!this.shown) return;
     if (picked(this.cards)) this.setScale(picked(this.cards).range);
     card.update(card.agent, layerName(this.layer, this.state.view.binary));
     this.redraw();
+  }
+
+  get isDetailed() {
+    return this.viewport.zoom > DETAIL_FROM;
   }
 
   setScale([low, high]) {
@@ -206,7 +227,7 @@ export class Maps {
   async ask() {
     this.asking = true;
     let asked = null;
-    while (asked !== this.crosshair) {
+    while (this.shown && asked !== this.crosshair) {
       asked = this.crosshair;
       const pause = new Promise((done) => setTimeout(done, ASK_EVERY_MS));
       try {

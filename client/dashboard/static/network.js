@@ -56,17 +56,19 @@ export class Network {
       this.drawn = layout;
       this.draw(state);
     }
+    const names = new Map(state.agents.map((agent) => [agent.number, agent.name]));
     state.edges.forEach((edge, index) => {
       const [line, head] = this.edges[index];
       for (const part of [line, head]) setAttribute(part, "data-state", edge.state);
-      const who = `${nameOf(state, edge.to)} takes from ${nameOf(state, edge.from)}`;
-      const share = edge.weight === undefined ? "" : `, weight ${edge.weight.toFixed(2)}`;
-      setText(line.querySelector("title"), `${who}: ${MEANINGS[edge.state]}${share}${edge.reason ? `; ${edge.reason}` : ""}`);
+      const heard = edge.age_s === null ? "never heard" : `heard ${ago(edge.age_s)}`;
+      const words = `${names.get(edge.to)} takes from ${names.get(edge.from)}: ${MEANINGS[edge.state]}, ${heard}, weight ${edge.weight.toFixed(2)}`;
+      setText(line.querySelector("title"), `${words}${edge.reason ? `; ${edge.reason}` : ""}`);
     });
     for (const agent of state.agents) {
       const node = this.nodes.get(agent.number);
       setAttribute(node, "data-health", agent.health);
       setAttribute(node, "aria-label", `${agent.name}: ${agent.state}`);
+      setText(node.querySelector("title"), agent.name);
       setText(node.querySelector(".label"), short(agent.name));
       setText(node.querySelector(".sub"), short(agent.health === "ok" ? `round ${count(agent.rounds)}` : agent.state));
     }
@@ -78,7 +80,8 @@ export class Network {
     const [dx, dy] = [size[0] / 2 + 4, size[1] / 2 + 4];
     const place = new Map(state.agents.map(({ number, spot }) =>
       [number, [dx + spot[0] * (WIDTH - 2 * dx), dy + spot[1] * (HEIGHT - 2 * dy)]]));
-    this.edges = state.edges.map((edge) => link(place.get(edge.from), place.get(edge.to), size, hasTwin(state.edges, edge)));
+    const ways = new Set(state.edges.map((edge) => `${edge.from} ${edge.to}`));
+    this.edges = state.edges.map((edge) => link(place.get(edge.from), place.get(edge.to), size, ways.has(`${edge.to} ${edge.from}`)));
     this.nodes = new Map(state.agents.map((agent) => [agent.number, this.node(agent.number, place.get(agent.number), scale)]));
     byId("graph").replaceChildren(shape("svg",
       { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Graph of the network" },
@@ -95,7 +98,7 @@ export class Network {
     const [width, height] = NODE;
     return shape("g", { class: "node", role: "button", tabindex: 0, "data-agent": number, onclick: open, onkeydown: press,
       transform: `translate(${round(x)} ${round(y)}) scale(${scale.toFixed(3)})` },
-      shape("rect", { class: "ring", x: -width / 2, y: -height / 2, width, height, rx: 12 }),
+      shape("title"), shape("rect", { class: "ring", x: -width / 2, y: -height / 2, width, height, rx: 12 }),
       shape("text", { class: "label", y: -4 }),
       shape("text", { class: "sub", y: 15 }));
   }
@@ -139,8 +142,6 @@ function edgeOf(node, towards, size, further) {
 }
 
 const round = (number) => Math.round(number * 10) / 10;
-const hasTwin = (edges, edge) => edges.some((other) => other.from === edge.to && other.to === edge.from);
-const nameOf = (state, number) => state.agents.find((agent) => agent.number === number)?.name ?? "?";
 const short = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
 
 function sample(state) {

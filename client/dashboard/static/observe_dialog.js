@@ -1,7 +1,7 @@
 // An observation, posted by hand: shown once more before it is sent, as it cannot be taken back.
 
 import { act } from "./api.js";
-import { byId, element, toast } from "./dom.js";
+import { byId, element, isEnabled, setEnabled, toast } from "./dom.js";
 import { figure } from "./words.js";
 
 export class ObserveDialog {
@@ -20,14 +20,15 @@ export class ObserveDialog {
       choice.element, element("div", { class: "row" }, post, cancel));
     form.onsubmit = async (event) => {
       event.preventDefault();
-      post.disabled = true;
+      if (!isEnabled(post)) return;
+      setEnabled(post, false);
       try {
         toast(await act("observe", { agent: agent.number, x: point, y: choice.value() }));
         this.dialog.close();
         done();
       } catch (fault) {
         toast(fault.message, true);
-        post.disabled = false;
+        setEnabled(post, true);
       }
     };
     this.dialog.replaceChildren(form);

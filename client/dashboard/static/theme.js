@@ -1,5 +1,8 @@
 // Before anything is drawn: the theme that was chosen here before; else the system's.
 (() => {
-  const chosen = localStorage.getItem("delbo-theme");
+  let chosen = null;
+  try {
+    chosen = localStorage.getItem("delbo-theme");
+  } catch { /* storage is switched off: the system's */ }
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 })();

@@ -30,6 +30,10 @@ export class Viewport {
     return this.homeSpan / this.span;
   }
 
+  get isZoomed() {
+    return this.zoom > 1.01;
+  }
+
   reset() {
     const [left, bottom, right, top] = this.home;
     this.set((left + right) / 2, (bottom + top) / 2, this.homeSpan);
@@ -80,7 +84,8 @@ export class Viewport {
         return;
       }
       moved += Math.hypot(event.clientX - before.clientX, event.clientY - before.clientY);
-      if (pointers.size === 1 && event.pointerType === "mouse" && moved > DRAGGED_PX) this.drag(canvas, before, event);
+      const drags = event.pointerType === "mouse" || this.isZoomed; // else one finger scrolls the page
+      if (pointers.size === 1 && drags && moved > DRAGGED_PX) this.drag(canvas, before, event);
       if (pointers.size === 2) this.pinch(canvas, pointers, before, event);
       pointers.set(event.pointerId, event);
     });
@@ -95,6 +100,8 @@ export class Viewport {
     });
     canvas.addEventListener("pointercancel", (event) => pointers.delete(event.pointerId));
     canvas.addEventListener("wheel", (event) => {
+      const scrolls = document.documentElement.scrollHeight > innerHeight;
+      if (scrolls && !event.ctrlKey && document.activeElement !== canvas) return; // the page goes first
       event.preventDefault();
       this.zoomAt(this.pointAt(canvas, event.clientX, event.clientY), Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)));
     }, { passive: false });
@@ -109,6 +116,9 @@ export class Viewport {
   pinch(canvas, pointers, before, event) {
     const other = [...pointers.values()].find((one) => one.pointerId !== event.pointerId);
     const apart = (one) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY) || 1;
+    const unit = this.span / canvas.getBoundingClientRect().width;
+    const half = [(event.clientX - before.clientX) / 2, (event.clientY - before.clientY) / 2]; // as far the middle moves
+    this.set(this.x - half[0] * unit, this.y + half[1] * unit, this.span);
     const middle = this.pointAt(canvas, (event.clientX + other.clientX) / 2, (event.clientY + other.clientY) / 2);
     this.zoomAt(middle, apart(event) / apart(before));
   }

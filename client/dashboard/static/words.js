@@ -1,6 +1,6 @@
 // Numbers, times, names and colours as people read them.
 
-import { element } from "./dom.js";
+import { shape } from "./dom.js";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -38,17 +38,19 @@ export function layerMeaning(layer, binary) {
   }[layer];
 }
 
-// Okabe and Ito's colours, which colour-blind people can tell apart; beyond them, dashes tell the agents apart.
-const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b38600", "#56b4e9", "#5b6b7b"];
+// After Okabe and Ito's colours, which colour-blind people can tell apart, darker on white; beyond seven agents, dashes tell.
+const LIGHT = ["#0072b2", "#d55e00", "#008a65", "#b85c8f", "#8a6d00", "#3b2f7f", "#5b6b7b"];
 const DARK = ["#56b4e9", "#e69f00", "#2dc99b", "#dd97bd", "#f0e442", "#4c8fd6", "#b4c0cc"];
-const DASHES = ["solid", "dash", "dot", "dashdot"];
+const PATTERNS = { solid: null, dash: "7 4", dot: "2 3", dashdot: "8 3 2 3" };
+const DASHES = Object.keys(PATTERNS);
 
 export const agentColor = (number) => (isDark() ? DARK : LIGHT)[number % LIGHT.length];
 export const agentDash = (number) => DASHES[Math.floor(number / LIGHT.length) % DASHES.length];
 
-// A spot in an agent's colour, before its name.
+// A piece of an agent's line, in its colour and dashes, before its name.
 export function swatch(number) {
-  const spot = element("span", { class: "swatch", "aria-hidden": "true" });
+  const line = shape("line", { x1: 0, y1: 5, x2: 18, y2: 5, "stroke-dasharray": PATTERNS[agentDash(number)] });
+  const spot = shape("svg", { class: "swatch", width: 18, height: 10, "aria-hidden": "true" }, line);
   spot.style.setProperty("--light", LIGHT[number % LIGHT.length]);
   spot.style.setProperty("--dark", DARK[number % DARK.length]);
   return spot;
