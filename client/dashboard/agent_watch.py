@@ -52,6 +52,7 @@ class AgentWatch:
         self.seen_at: float | None = None  # by the clock
         self.round_at: float | None = None
         self.rounds = 0
+        self._refused = REFUSES_US
         self._silent = 0  # polls behind one another without an answer
         self._model_of: tuple[int, str] | None = None
         self._known = 0  # the number of the last round that it told of
@@ -69,7 +70,7 @@ class AgentWatch:
     @property
     def state(self) -> str:
         """What it does, in a few words."""
-        words = {"loading": "not asked yet", "unreachable": "unreachable", "refused": REFUSES_US}
+        words = {"loading": "not asked yet", "unreachable": "unreachable", "refused": self._refused}
         return words.get(self.health) or state_of(self.status)
 
     def client(self, timeout_s: float = _READ_S) -> AgentClient:
@@ -93,6 +94,7 @@ class AgentWatch:
         try:
             await self._look(self.client(_ANSWER_S))
         except AgentRefusedError as refused:
+            self._refused = REFUSES_US
             self._fail("refused" if refused.slug in NOT_LET_IN else "fault", str(refused))
         except (AgentUnreachableError, DelboError) as fault:
             self._silent += 1
@@ -104,6 +106,7 @@ class AgentWatch:
     async def _look(self, agent: AgentClient) -> None:
         status = await agent.status()
         if self.place.name is not None and status.agent != self.place.name:
+            self._refused = "another agent answers there"
             self._fail("refused", f"{self.url} is {status.agent}, not {self.place.name}")
             return
         self._see(status)
@@ -122,6 +125,7 @@ class AgentWatch:
         self.seen_at = self._clock()
         if began_anew:
             self.curves, self._known, self.rounds = Curves(), 0, 0
+            self.facts = None
         self._count(status.rounds_in_all)
         self.curves.count(time.time(), status.rounds_in_all, status.observations.applied)
 
@@ -148,7 +152,12 @@ class AgentWatch:
 
     async def _catch_up(self) -> None:
         missing = min(self.rounds - self._known, _BACKFILL)
-        for summary in await self.client().history(missing) if missing > 0 else ():
+        if missing <= 0:
+            return
+        told = await self.client().history(missing)
+        if told and told[0].number > self._known + 1:  # rounds of this very moment have taken the place of older ones
+            told = await self.client().history(_BACKFILL)
+        for summary in told:
             self._add(summary)
 
     async def _listen(self) -> None:
