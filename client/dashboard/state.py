@@ -38,10 +38,9 @@ class Picture:
         names: dict[str, int] = {}
         for watch in self._watches:
             names.setdefault(watch.name, watch.number)
-        for watch in self._watches:
-            for neighbor in () if watch.status is None else watch.status.neighbors:
-                names.setdefault(neighbor.name, max(len(self._watches), len(names)))
-        return names
+        neighbors = [one for watch in self._watches if watch.status is not None for one in watch.status.neighbors]
+        strangers = dict.fromkeys(neighbor.name for neighbor in neighbors if neighbor.name not in names)
+        return names | {name: number for number, name in enumerate(strangers, len(self._watches))}
 
     def _spots(self, names: dict[str, int], edges: Sequence[dict[str, Any]]) -> dict[Hashable, Spot]:
         nodes = sorted({*range(len(self._watches)), *names.values()})
