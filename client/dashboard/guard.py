@@ -58,7 +58,7 @@ class Guard:
             return None
         origin = headers.get(b"origin", b"").decode("latin-1")
         site = headers.get(b"sec-fetch-site")
-        same = urlsplit(origin).netloc.lower() == host.lower() if origin else site == b"same-origin"
+        same = _authority(origin) == host.lower() if origin else site == b"same-origin"
         if not same or site not in (None, b"same-origin"):
             return "this can be done from the dashboard's own pages only"
         if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
@@ -75,6 +75,14 @@ class Guard:
         except ValueError:
             return name in self._names
         return True
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 async def _forbid(send: Send, why: str) -> None:
