@@ -34,8 +34,11 @@ async def step(agents: Sequence[AgentWatch]) -> str:
 
 
 async def observe(agent: AgentWatch, x: Sequence[float], y: float) -> str:
-    """Post one observation, without a mark: it is sent once, and leaves no stream open."""
-    await agent.client().post([list(x)], [y])
+    """Post one observation, without a mark: it is sent once, and leaves no stream open that was not open before."""
+    client = agent.client()
+    # Posts without a mark are a stream of their own, and an agent in lockstep waits for the end of every stream.
+    somebodys = "" in (await client.status()).observations.open_streams
+    await client.post([list(x)], [y], end=not somebodys)
     await agent.poll()
     held_up = agent.status is not None and agent.status.phase in ("paused", "finished")
     return f"{agent.name} has stored it" + (", and applies it when its rounds go on" if held_up else "")
