@@ -23,9 +23,8 @@ _ASK_S = 2.0
 async def kept_dashboard(network: Path, runs: Path) -> AsyncIterator[str]:
     """The address of a dashboard that is started here, and stays; ended only if what it was started for fails."""
     await end_dashboards(network)
-    url = await _start(network, runs, Patience())
     try:
-        yield url
+        yield await _start(network, runs, Patience())
     except BaseException:
         await asyncio.shield(end_dashboards(network))
         raise
