@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,7 +16,7 @@ from client.dashboard import actions
 from client.dashboard.agent_watch import AgentWatch
 from client.dashboard.answers import NO_STORE, json_answer
 from client.dashboard.curves import curves
-from client.dashboard.guard import App, Guard
+from client.dashboard.guard import App, Guard, Receive, Scope, Send
 from client.dashboard.views import views
 from client.dashboard.watching import Watching
 from service.errors import AgentRefusedError, AgentUnreachableError, BusyError, DelboError
@@ -43,15 +45,32 @@ class Observed(BaseModel):
     y: _Finite
 
 
+class _Events(StreamingResponse):
+    """Server-sent events; `leave` is called when the listener is gone, also if it never heard one."""
+
+    def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+        headers = {**NO_STORE, "x-accel-buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
+
+
 def dashboard_app(watching: Watching, names: Collection[str] = ()) -> App:
     """The server; names: under which people may come besides numbers and localhost."""
     app = FastAPI(title="delbo dashboard", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_exception_handler(DelboError, _told)
+    app.add_exception_handler(RequestValidationError, _misread)
     _add_pages(app)
     _add_state(app, watching)
     app.include_router(views(watching))
     app.include_router(curves(watching))
     _add_actions(app, watching)
+    _answer_head(app)
     return Guard(app, names)
 
 
@@ -82,26 +101,26 @@ def _add_state(app: FastAPI, watching: Watching) -> None:
 
     @app.get("/api/events")
     async def events() -> Response:
+        nonlocal listeners
         if listeners >= _MOST_LISTENERS:
             raise BusyError(f"{_MOST_LISTENERS} pages are listening already: the page will ask now and then instead")
-        headers = {**NO_STORE, "x-accel-buffering": "no"}
-        return StreamingResponse(tell(), media_type="text/event-stream", headers=headers)
+        listeners += 1  # here, and not where it begins: many may come at once
+        return _Events(tell(), leave)
 
     async def tell() -> AsyncIterator[bytes]:
+        yield b"retry: 2000\n\n"
+        version = -1
+        while not watching.stopped:
+            news = await watching.next_document(version, _HEARTBEAT_S)
+            if news is None:
+                yield b": still here\n\n"
+            else:
+                version, document = news
+                yield b"data: %b\n\n" % document
+
+    def leave() -> None:
         nonlocal listeners
-        listeners += 1
-        try:
-            yield b"retry: 2000\n\n"
-            version = -1
-            while not watching.stopped:
-                news = await watching.next_document(version, _HEARTBEAT_S)
-                if news is None:
-                    yield b": still here\n\n"
-                else:
-                    version, document = news
-                    yield b"data: %b\n\n" % document
-        finally:
-            listeners -= 1
+        listeners -= 1
 
 
 def _add_actions(app: FastAPI, watching: Watching) -> None:
@@ -130,6 +149,21 @@ def _chosen(watching: Watching, numbers: list[int] | None) -> list[AgentWatch]:
     if not agents:
         raise AgentUnreachableError("no agent answers")
     return agents
+
+
+def _answer_head(app: FastAPI) -> None:
+    """Who asks for the head of a thing gets it; events have no end, so nobody waits for theirs."""
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.methods == {"GET"} and route.path != "/api/events":
+            route.methods = {"GET", "HEAD"}
+
+
+async def _misread(_: Request, fault: Exception) -> Response:
+    """One sentence about the first part of a request that cannot be."""
+    assert isinstance(fault, RequestValidationError)  # noqa: S101 - it is added for these
+    first = fault.errors()[0]
+    where = ".".join(map(str, first["loc"][1:])) or "the request"
+    return json_answer({"detail": f"{where}: {first['msg']}"}, 422)
 
 
 async def _told(_: Request, fault: Exception) -> Response:
