@@ -6,7 +6,7 @@ import httpx2
 import msgspec
 from pydantic import ValidationError
 
-from service.errors import AgentRefusedError, WireError
+from service.errors import AgentRefusedError, AgentUnreachableError, WireError
 from service.wire.answers import BeliefSummary, Predictions, RecentObservations
 from service.wire.arrays import WireArray, from_wire
 from service.wire.configuration import ModelDocument, NeighborsDocument, ScheduleDocument
@@ -84,9 +84,11 @@ def refusal(url: str, answer: httpx2.Response) -> AgentRefusedError:
     return AgentRefusedError(message, answer.status_code, problem.slug, problem.expected, retry_after_s)
 
 
-def plainly(fault: httpx2.TransportError | TimeoutError) -> str:
+def silence(url: str, fault: httpx2.TransportError | TimeoutError) -> AgentUnreachableError:
     """Why there was no answer."""
+    is_nobody = str(fault) == _NOBODY
     if isinstance(fault, TimeoutError):
-        return "it took too long"
-    words = str(fault) or type(fault).__name__
-    return "nobody listens there; is it running?" if words == _NOBODY else words
+        words = "it took too long"
+    else:
+        words = "nobody listens there; is it running?" if is_nobody else str(fault) or type(fault).__name__
+    return AgentUnreachableError(f"{url} does not answer: {words}", is_nobody)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from client.dashboard.background import kept_dashboard
+from client.dashboard.background import end_dashboards, kept_dashboard
 from client.demo_world import DEMO_MODEL, DEMO_WORLD
 from client.network.document import NAME_PATTERN, parse_network
 from client.network.plan import NetworkPlan, load_plan, make_plan
@@ -71,11 +71,17 @@ async def run_demo(path: Path, keep: bool, view: View) -> tuple[Result, str | No
     """
     plan = load_plan(path)
     async with AsyncExitStack() as stack:
-        dashboard = await stack.enter_async_context(kept_dashboard(path, path.parent.parent)) if keep else None
+        await end_dashboards(path)  # of an earlier run
+        dashboard = await stack.enter_async_context(kept_dashboard(path, _runs_of(path))) if keep else None
         view.say(f"starting {len(plan.names)} agents" + (f"; watch them on {dashboard}" if dashboard else ""))
         comparing = asyncio.create_task(asyncio.to_thread(compare_plan, plan))
         async with demo_site(plan, path).running(fresh=True, keep=keep) as urls:
             return await run_network(plan, urls, view, await comparing, keep), dashboard
+
+
+def _runs_of(path: Path) -> Path:
+    """The folder that has the network's own, also where that is the present one."""
+    return path.resolve().parent.parent
 
 
 def demo_site(plan: NetworkPlan, path: Path) -> Site:

@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
-from client.answers import decoded, foreign, plainly, refusal
+from client.answers import decoded, foreign, refusal, silence
 from client.retries import Patience, Retries
 from client.tokens import Tokens, token_for
 from service.errors import AgentRefusedError, AgentUnreachableError, SettingError
@@ -121,7 +121,7 @@ class Requester:
         except httpx2.DecodingError:
             raise foreign(self._where(what)) from None
         except (httpx2.TransportError, TimeoutError) as fault:
-            raise AgentUnreachableError(f"{self.url} does not answer: {plainly(fault)}") from None
+            raise silence(self.url, fault) from None
         unchanged = known is not None and answer.status_code == httpx2.codes.NOT_MODIFIED
         unready = what == "readyz" and answer.status_code == httpx2.codes.SERVICE_UNAVAILABLE
         if answer.is_success or unchanged or unready:
@@ -142,7 +142,7 @@ class Requester:
         except httpx2.DecodingError:
             raise foreign(self._where("events")) from None
         except httpx2.TransportError as fault:
-            raise AgentUnreachableError(f"{self.url} does not answer: {plainly(fault)}") from None
+            raise silence(self.url, fault) from None
 
     def _headers(self, method: str, what: str, accept: str) -> dict[str, str]:
         token = token_for(self._tokens, ENDPOINTS[method, f"/v1/{what}"])

@@ -206,7 +206,11 @@ class AgentRefusedError(DelboError):
 
 
 class AgentUnreachableError(DelboError):
-    """An agent did not answer a client, however often it was asked."""
+    """An agent did not answer a client, however often it was asked; `is_nobody`: not even the connection was taken."""
+
+    def __init__(self, message: str, is_nobody: bool = False) -> None:
+        super().__init__(message)
+        self.is_nobody = is_nobody
 
 
 class StorageError(DelboError):

@@ -1,6 +1,7 @@
 """One agent as the dashboard knows it: asked again and again, its rounds heard as they happen."""
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -19,9 +20,11 @@ from service.errors import AgentRefusedError, AgentUnreachableError, DelboError
 from service.wire.answers import RoundSummary, Status
 from service.wire.problems import NOT_LET_IN
 
+log = logging.getLogger(__name__)
+
 Health = Literal["loading", "ok", "idle", "fault", "unreachable", "refused"]
 
-_ANSWER_S = 2.0  # for a status; an agent that takes longer is asked once more before it counts as unreachable
+ANSWER_S = 2.0  # for a status; an agent that takes longer is asked once more before it counts as unreachable
 _READ_S = 10.0  # for a map or predictions
 _FAILURES = 2
 _BACKFILL = 1000  # rounds that it may tell of before we came
@@ -73,6 +76,10 @@ class AgentWatch:
         words = {"loading": "not asked yet", "unreachable": "unreachable", "refused": self._refused}
         return words.get(self.health) or state_of(self.status)
 
+    def quick_client(self) -> AgentClient:
+        """The same, where somebody waits for all agents."""
+        return self.client(ANSWER_S)
+
     def client(self, timeout_s: float = _READ_S) -> AgentClient:
         """Somebody to ask it by, once."""
         if self.url is None:
@@ -92,16 +99,25 @@ class AgentWatch:
         """Ask how it is."""
         self.url = self.place.address()
         try:
-            await self._look(self.client(_ANSWER_S))
+            await self._look(self.client(ANSWER_S))
         except AgentRefusedError as refused:
-            self._refused = REFUSES_US
-            self._fail("refused" if refused.slug in NOT_LET_IN else "fault", str(refused))
-        except (AgentUnreachableError, DelboError) as fault:
-            self._silent += 1
-            refuses_connections = self.url is None or "nobody listens" in str(fault)
-            if refuses_connections or self._silent >= _FAILURES:
-                self._fail("unreachable", str(fault))
+            if refused.slug is None:  # not an agent's words: what stands before it, or in its place
+                self._miss(refused, False)
+            else:
+                self._refused = REFUSES_US
+                self._fail("refused" if refused.slug in NOT_LET_IN else "fault", str(refused))
+        except DelboError as fault:
+            self._miss(fault, self.url is None or (isinstance(fault, AgentUnreachableError) and fault.is_nobody))
+        except Exception as fault:  # whatever one of them says, the others are watched on
+            log.warning("%s could not be understood", self.url, exc_info=True)
+            self._miss(fault, False)
         self._changed()
+
+    def _miss(self, fault: Exception, is_nobody: bool) -> None:
+        """A poll without an answer; one that only took too long is asked once more."""
+        self._silent += 1
+        if is_nobody or self._silent >= _FAILURES:
+            self._fail("unreachable", str(fault) or type(fault).__name__)
 
     async def _look(self, agent: AgentClient) -> None:
         status = await agent.status()
@@ -127,7 +143,7 @@ class AgentWatch:
             self.curves, self._known, self.rounds = Curves(), 0, 0
             self.facts = None
         self._count(status.rounds_in_all)
-        self.curves.count(time.time(), status.rounds_in_all, status.observations.applied)
+        self.curves.rest(time.time(), status.rounds_in_all)
 
     def _count(self, rounds: int) -> None:
         if rounds != self.rounds or self.round_at is None:
@@ -148,6 +164,8 @@ class AgentWatch:
                     await self._listen()
                 except DelboError:
                     pass  # how it is, the polls say
+                except Exception:
+                    log.warning("rounds of %s could not be understood", self.url, exc_info=True)
             await asyncio.sleep(period_s)
 
     async def _catch_up(self) -> None:
@@ -163,6 +181,7 @@ class AgentWatch:
     async def _listen(self) -> None:
         assert self.status is not None  # noqa: S101 - rounds are asked for after it
         async for event in self.client().events(f"{self.status.incarnation:x}-{self._known}"):
+            self.curves.hear(time.time(), event.summary.finished_at)
             self._add(event.summary)
             self._changed()
 

@@ -23,6 +23,7 @@ from service.errors import AgentRefusedError, AgentUnreachableError, BusyError, 
 
 _STATIC = Path(__file__).parent / "static"
 _HEARTBEAT_S = 15.0
+_ASK_ANEW = {"cache-control": "no-cache"}
 _MOST_LISTENERS = 64
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -32,7 +33,7 @@ class Chosen(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agents: Annotated[list[int], Field(max_length=1000)] | None = None
+    agents: Annotated[list[int], Field(min_length=1, max_length=1000)] | None = None
 
 
 class Observed(BaseModel):
@@ -43,6 +44,15 @@ class Observed(BaseModel):
     agent: int
     x: Annotated[list[_Finite], Field(min_length=1, max_length=100)]
     y: _Finite
+
+
+class _Scripts(StaticFiles):
+    """Files that are asked for anew each time: those of another version do not go together."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        answer = super().file_response(*arguments, **options)
+        answer.headers.update(_ASK_ANEW)
+        return answer
 
 
 class _Events(StreamingResponse):
@@ -79,13 +89,13 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/")
     def index() -> FileResponse:
-        return FileResponse(_STATIC / "index.html", headers={"cache-control": "no-cache"})
+        return FileResponse(_STATIC / "index.html", headers=_ASK_ANEW)
 
     @app.get("/static/plotly.min.js")
     def plotly() -> FileResponse:
-        return FileResponse(Path(str(scripts / "plotly.min.js")), media_type="text/javascript")
+        return FileResponse(Path(str(scripts / "plotly.min.js")), media_type="text/javascript", headers=_ASK_ANEW)
 
-    app.mount("/static", StaticFiles(directory=_STATIC))
+    app.mount("/static", _Scripts(directory=_STATIC))
 
 
 def _add_state(app: FastAPI, watching: Watching) -> None:

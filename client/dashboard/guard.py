@@ -23,6 +23,7 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _SAFE = ("GET", "HEAD")
+_OWN_PAGES_ONLY = "this can be done from the dashboard's own pages only"
 
 
 class Guard:
@@ -36,7 +37,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refused = self._refusal(scope["method"], dict(scope["headers"]))
+        refused = self._refusal(scope["method"], scope["path"], dict(scope["headers"]))
         if refused is not None:
             await _forbid(send, refused)
             return
@@ -48,19 +49,21 @@ class Guard:
 
         await self._app(scope, receive, send_guarded)
 
-    def _refusal(self, method: str, headers: dict[bytes, bytes]) -> str | None:
+    def _refusal(self, method: str, path: str, headers: dict[bytes, bytes]) -> str | None:
         """Why a request is not let in."""
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._is_ours(host):
             # A foreign page could come under a name of its own that it lets point here.
             return f"the dashboard is not known as {host[:100]!r}: use its number, or start it with --allow-host"
-        if method in _SAFE:
-            return None
-        origin = headers.get(b"origin", b"").decode("latin-1")
         site = headers.get(b"sec-fetch-site")
+        if method in _SAFE:
+            # They could not read it, but let agents work, or take the place of those who listen.
+            foreign = path.startswith("/api/") and site not in (None, b"same-origin", b"none")
+            return _OWN_PAGES_ONLY if foreign else None
+        origin = headers.get(b"origin", b"").decode("latin-1")
         same = _authority(origin) == host.lower() if origin else site == b"same-origin"
         if not same or site not in (None, b"same-origin"):
-            return "this can be done from the dashboard's own pages only"
+            return _OWN_PAGES_ONLY
         if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
             return "the body must be application/json"  # which no form of a foreign page can send
         return None

@@ -18,7 +18,8 @@ from service.wire.map_query import Layer, MapQuery
 
 Box = tuple[float, float, float, float]
 
-_MOST_KEPT = 256  # maps of some 100 kB
+_MOST_KEPT = 256  # maps of some 100 kB, or as many as all agents have in six layers and parts
+_FRESH = 0.9  # of a period: a little less, so that whoever asks every period gets news
 _PIXELS = 300  # along the longer side of a box
 
 
@@ -56,6 +57,7 @@ class DrawnLayer:
 class _Kept:
     layer: DrawnLayer | None = None
     asked_at: float = float("-inf")
+    fault: DelboError | None = None  # the agent's answer to the last question
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -63,25 +65,43 @@ class Layers:
     """Asks agents for maps."""
 
     def __init__(self, agents: Sequence[AgentWatch], period_s: float) -> None:
-        self._agents, self._fresh_s = agents, 0.9 * period_s  # a little less: whoever asks every period gets news
+        self._agents, self._period_s = agents, period_s
+        self._most = max(_MOST_KEPT, 6 * len(agents))
+        self._late: set[asyncio.Task[DrawnLayer | None]] = set()
         self._kept: OrderedDict[tuple[int, Layer, Box | None], _Kept] = OrderedDict()
 
     async def get(self, agent: AgentWatch, layer: Layer, box: Box | None) -> DrawnLayer:
         """The agent's map, at most a period old; of one that does not answer, the last that it gave."""
         kept = self._place(agent.number, layer, box)
+        if not agent.is_there and kept.layer is not None:
+            return kept.layer
         async with kept.turn:  # who comes meanwhile finds what the first has brought
             now = asyncio.get_running_loop().time()
-            if agent.is_there and now - kept.asked_at >= self._fresh_s:
-                kept.asked_at = now
-                await self._renew(kept, agent, layer, box)
+            if agent.is_there and now - kept.asked_at >= _FRESH * self._period_s:
+                kept.asked_at, kept.fault = now, None
+                try:
+                    await self._renew(kept, agent, layer, box)
+                except DelboError as fault:
+                    kept.fault = fault
+            if kept.fault is not None:
+                raise kept.fault
             if kept.layer is None:
                 raise AgentUnreachableError(f"{agent.name} has not shown a map yet: {agent.reason or agent.state}")
             return kept.layer
 
     async def of_all(self, layer: Layer, box: Box | None) -> dict[int, DrawnLayer]:
-        """Every agent's map, as far as there is one, by the agents' numbers."""
-        found = await asyncio.gather(*(self._or_none(agent, layer, box) for agent in self._agents))
-        return {agent.number: one for agent, one in zip(self._agents, found, strict=True) if one is not None}
+        """Every agent's map, as far as there is one, by the agents' numbers; of who is slow, the last."""
+        asked = [asyncio.ensure_future(self._or_none(agent, layer, box)) for agent in self._agents]
+        _, late = await asyncio.wait(asked, timeout=self._period_s)
+        for task in late:  # each ends by its own deadline
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+        return self.known(layer, box)
+
+    def known(self, layer: Layer, box: Box | None) -> dict[int, DrawnLayer]:
+        """The last that there was of every agent, without asking."""
+        kept = {agent.number: self._kept.get((agent.number, layer, box)) for agent in self._agents}
+        return {number: one.layer for number, one in kept.items() if one is not None and one.layer is not None}
 
     async def _or_none(self, agent: AgentWatch, layer: Layer, box: Box | None) -> DrawnLayer | None:
         try:
@@ -104,10 +124,10 @@ class Layers:
         key = (number, layer, box)
         kept = self._kept.setdefault(key, _Kept())
         self._kept.move_to_end(key)
-        if len(self._kept) > _MOST_KEPT:
+        if len(self._kept) > self._most:
             # The whole map is what is shown of an agent that is gone.
-            oldest = next((key for key in self._kept if key[2] is not None), next(iter(self._kept)))
-            del self._kept[oldest]
+            others = [other for other in self._kept if other != key]
+            del self._kept[next((other for other in others if other[2] is not None), others[0])]
         return kept
 
 

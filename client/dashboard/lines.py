@@ -8,6 +8,7 @@ import numpy as np
 
 from client.agent_client import AgentClient
 from client.dashboard.agent_watch import AgentWatch
+from client.dashboard.facts import Facts
 from client.dashboard.state import facts_of_all
 from service.errors import DelboError, NoMapError
 from service.wire.answers import BeliefSummary, Predictions
@@ -37,16 +38,17 @@ class Lines:
             now = asyncio.get_running_loop().time()
             if now - self._asked_at >= self._fresh_s:
                 self._asked_at = now
-                await asyncio.gather(*(self._renew(agent) for agent in self._agents if agent.is_there))
+                await asyncio.gather(*(self._renew(agent, facts) for agent in self._agents if agent.is_there))
         if facts.kind == "function":
             x = np.linspace(facts.lower[0], facts.upper[0], _POINTS)
         else:
             x = _picked(facts.parameters).astype(float)
         return {"kind": facts.kind, "x": _rounded(x), "agents": [self._last.get(one.number) for one in self._agents]}
 
-    async def _renew(self, agent: AgentWatch) -> None:
+    async def _renew(self, agent: AgentWatch, shown: Facts) -> None:
         facts = agent.facts
-        if facts is None or facts.kind == "map":
+        if facts is None or facts._replace(is_binary=shown.is_binary) != shown:  # another model has another axis
+            self._last.pop(agent.number, None)
             return
         ask: Callable[[AgentClient], Awaitable[Line]] = _parameters
         if facts.kind == "function":
@@ -56,7 +58,7 @@ class Lines:
                 return _function(await client.predict(x))
 
         try:
-            self._last[agent.number] = await ask(agent.client())
+            self._last[agent.number] = await ask(agent.quick_client())
         except DelboError:
             return  # how it is, its state says
 

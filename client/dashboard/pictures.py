@@ -1,16 +1,15 @@
 """Maps for the browser: all agents in one scale of colours, and where each differs from the others."""
 
-import asyncio
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from client.dashboard.agent_watch import AgentWatch
 from client.dashboard.layers import Box, DrawnLayer, Layers
-from service.errors import NoMapError, SettingError
+from service.errors import DelboError, NoMapError, SettingError
 from service.inference.arrays import FloatArray
 from service.wire.map_files import to_png
 from service.wire.map_query import Layer
@@ -26,9 +25,12 @@ class MapPicture(NamedTuple):
     box: Box
     low: float
     high: float
-    epoch: int
     round: int
     png: Callable[[], bytes]
+
+
+class NothingToCompareError(DelboError):
+    """No other agent shows what this one could be compared with."""
 
 
 class _Scale(NamedTuple):
@@ -40,8 +42,8 @@ class _Scale(NamedTuple):
 class Pictures:
     """Makes the pictures of what agents show."""
 
-    def __init__(self, layers: Layers) -> None:
-        self._layers = layers
+    def __init__(self, agents: Sequence[AgentWatch], layers: Layers) -> None:
+        self._agents, self._layers = agents, layers
 
     async def get(self, agent: AgentWatch, shown: ShownLayer, box: Box | None) -> MapPicture:
         """One agent's picture, in the scale that all agents' have."""
@@ -55,13 +57,18 @@ class Pictures:
         if shown == "entropy" and binary:
             scale = _Scale(SEQUENTIAL, 0.0, math.log(2))
             return _picture(own, (own,), scale, lambda: _drawn(own.values, scale))
-        everybody = await self._layers.of_all(layer, box)
+        everybody = await self._layers.of_all(layer, box) | {agent.number: own}
+        # A part has the colours of the whole around it.
+        ranged = [*(everybody if box is None else self._layers.known(layer, None) or everybody).values()]
+        low, high = min(one.low for one in ranged), max(one.high for one in ranged)
         if shown == "disagreement":
-            return await asyncio.to_thread(_disagreement, agent.number, everybody, binary)
-        high = max(one.high for one in everybody.values())
-        low = 0.0 if shown == "variance" else min(one.low for one in everybody.values())
-        scale = _Scale(SEQUENTIAL, low, high)
+            others = [everybody[one.number] for one in self._others(agent) if one.number in everybody]
+            return _disagreement(own, others, 1.0 if binary else high - low)
+        scale = _Scale(SEQUENTIAL, 0.0 if shown == "variance" else low, high)
         return _picture(own, (own,), scale, lambda: _drawn(own.values, scale))
+
+    def _others(self, agent: AgentWatch) -> list[AgentWatch]:
+        return [other for other in self._agents if other is not agent and other.is_there]
 
 
 def _layer(shown: ShownLayer, binary: bool) -> Layer:
@@ -73,20 +80,23 @@ def _layer(shown: ShownLayer, binary: bool) -> Layer:
 def _picture(own: DrawnLayer, parts: tuple[DrawnLayer, ...], scale: _Scale, png: Callable[[], bytes]) -> MapPicture:
     content = " ".join([*(one.file.tag for one in parts), repr(scale.low), repr(scale.high), scale.palette.hex()])
     tag = f'"{hashlib.blake2b(content.encode(), digest_size=12).hexdigest()}"'
-    return MapPicture(tag, own.box, scale.low, scale.high, own.file.epoch, own.file.round, png)
+    return MapPicture(tag, own.box, scale.low, scale.high, own.file.round, png)
 
 
-def _disagreement(number: int, everybody: dict[int, DrawnLayer], binary: bool) -> MapPicture:
-    """How far an agent is from the mean of the others, at every pixel: |p_i - mean_{j != i} p_j|."""
-    own = everybody[number]
-    others = [one for other, one in everybody.items() if other != number and one.pixels.shape == own.pixels.shape]
-    if not others:
-        raise SettingError("there is nobody to differ from: no other agent has shown a map yet")
-    differences = np.abs(own.values - np.mean([one.values for one in others], axis=0))
-    # Of numbers, one scale for all agents: what the largest and the smallest of them are apart.
-    extent = max(one.high for one in everybody.values()) - min(one.low for one in everybody.values())
-    scale = _Scale(SEQUENTIAL, 0.0, 1.0 if binary else max(extent, 1e-12))
-    return _picture(own, (own, *others), scale, lambda: _drawn(differences, scale))
+def _disagreement(own: DrawnLayer, others: Sequence[DrawnLayer], extent: float) -> MapPicture:
+    """How far an agent is from the mean of the others that answer, at every pixel: |p_i - mean_{j != i} p_j|.
+
+    extent: what the largest and the smallest value of all are apart, for one scale of all agents.
+    """
+    alike = [one for one in others if one.box == own.box and one.pixels.shape == own.pixels.shape]
+    if not alike:
+        raise NothingToCompareError("there is nobody to differ from: no other agent shows a map of this part now")
+    scale = _Scale(SEQUENTIAL, 0.0, max(extent, 1e-12))
+
+    def png() -> bytes:
+        return _drawn(np.abs(own.values - np.mean([one.values for one in alike], axis=0)), scale)
+
+    return _picture(own, (own, *alike), scale, png)
 
 
 def _drawn(values: FloatArray, scale: _Scale) -> bytes:

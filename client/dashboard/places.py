@@ -4,8 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from client.site import Site
+from service.errors import SettingError
 from service.wire.address import read_address
+from service.wire.configuration import Url
+
+_url = TypeAdapter(Url)
 
 
 class Place(NamedTuple):
@@ -37,4 +43,8 @@ def places_of_site(site: Site) -> list[Place]:
 
 def places_of_urls(urls: Sequence[str]) -> list[Place]:
     """Agents by their addresses; their names are what they say."""
-    return [Place(url=url) for url in dict.fromkeys(url.rstrip("/") for url in urls)]
+    try:
+        checked = [_url.validate_python(url) for url in urls]
+    except ValidationError:  # and nothing of it is repeated: there may be a password in it
+        raise SettingError("--agent takes the url of an agent, like http://10.0.0.7:8001, without a password") from None
+    return [Place(url=url) for url in dict.fromkeys(checked)]

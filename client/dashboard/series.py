@@ -2,12 +2,16 @@
 
 from array import array
 from bisect import bisect_left
+from math import inf
 from typing import NamedTuple
 
 from service.wire.answers import RoundSummary
 
 _MOST = 4096  # points of a series
 _RATE_OVER_S = 2.0
+_LEAST_S = 0.1  # for a rate of bytes
+_AT_REST_S = 10.0  # without a round, after which it is no longer a slow one
+_CLOCKS_APART_S = 2.0  # less than that is the way and the waiting
 
 
 class Metric(NamedTuple):
@@ -21,7 +25,7 @@ class Metric(NamedTuple):
 METRICS = (
     Metric("verification_error", "Verification error", "share of wrong labels, or root mean square error"),
     Metric("consensus_error", "Consensus error", "mean distance to the neighbors' parameters, as they were mixed"),
-    Metric("delbo", "DELBO", "the agent's part of the objective, nats"),
+    Metric("delbo", "DELBO", "the agent's part of the objective, nats; never logarithmic"),
     Metric("observations_per_s", "Observations", "applied per second"),
     Metric("bytes_per_s", "Traffic", "bytes per second, in and out"),
     Metric("rounds_per_s", "Rounds", "per second"),
@@ -61,9 +65,18 @@ class Series:
     def since(self, at: float, most: int | None = None) -> list[Point]:
         """The points from that time on; where they are more than `most`, some of them, the last one among them."""
         begin = bisect_left(self._columns[0], at)
-        step = 1 if most is None else max(1, -(-(len(self) - begin) // most))
-        picked = range(begin + (len(self) - 1 - begin) % step, len(self), step) if len(self) > begin else range(0)
+        count = len(self) - begin
+        step = 1 if most is None or count <= most else -(-count // max(1, most - 1))
+        # The same ones as before, but for the last: else a curve would tremble with every point that is added.
+        picked = list(range(-(-begin // step) * step, len(self) - 1, step)) if most != 1 else []
+        picked += [len(self) - 1] if count else []
         return [Point(*(column[index] for column in self._columns)) for index in picked]
+
+    def shift(self, seconds: float) -> None:
+        """All that was, was so much later."""
+        times = self._columns[0]
+        for index, at in enumerate(times):
+            times[index] = at + seconds
 
 
 class Curves:
@@ -73,10 +86,26 @@ class Curves:
         self.series = {metric.name: Series() for metric in METRICS}
         self._counted: tuple[float, int, int] | None = None  # when, rounds, observations
         self._bytes: tuple[float, float] | None = None
+        self._behind_s = inf  # the least that the agent's clock was behind ours when we heard of a round
+        self._shifted_s = 0.0
+
+    def hear(self, now: float, finished_at: float) -> None:
+        """A round is told just now: agents' clocks may be wrong by hours, and everything is drawn by ours."""
+        self._behind_s = min(self._behind_s, now - finished_at)
+        shift_s = self._behind_s if abs(self._behind_s) > _CLOCKS_APART_S else 0.0
+        if shift_s == self._shifted_s:
+            return
+        for name, series in self.series.items():
+            if name != "bytes_per_s":  # which are by our own clock
+                series.shift(shift_s - self._shifted_s)
+        if self._counted is not None:
+            at, rounds, observations = self._counted
+            self._counted = (at + shift_s - self._shifted_s, rounds, observations)
+        self._shifted_s = shift_s
 
     def add_round(self, summary: RoundSummary) -> None:
         """What a round tells of itself, as far as it was measured."""
-        at, number = summary.finished_at, summary.number
+        at, number = summary.finished_at + self._shifted_s, summary.number
         error = error_of(summary.scores)
         distances = list((summary.distances or {}).values())
         for name, value in (
@@ -102,10 +131,17 @@ class Curves:
             self.series["observations_per_s"].append(at, rounds, (observations - observations_then) / seconds)
             self._counted = (at, rounds, observations)
 
+    def rest(self, at: float, rounds: int) -> None:
+        """So many rounds there were at that time; if there has been none for a while, nothing happens."""
+        if self._counted is not None and rounds == self._counted[1] and at - self._counted[0] >= _AT_REST_S:
+            self.count(at, *self._counted[1:])
+
     def count_bytes(self, at: float, rounds: int, total: float) -> None:
         """How many bytes there were at that time."""
-        if self._bytes is not None and total >= self._bytes[1] and at > self._bytes[0]:
-            then, total_then = self._bytes
+        then, total_then = self._bytes or (at, total)
+        if 0 < at - then < _LEAST_S:
+            return  # somebody has asked in between
+        if total >= total_then and at > then:
             self.series["bytes_per_s"].append(at, rounds, (total - total_then) / (at - then))
         self._bytes = (at, total)
 

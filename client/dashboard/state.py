@@ -19,7 +19,8 @@ class Picture:
     def document(self, now: float, may: dict[str, bool], period_s: float) -> dict[str, Any]:
         """The network at this moment, by the clock of the watches."""
         names = self._names()
-        edges = [edge for watch in self._watches for edge in _edges(watch, names)]
+        urls = {watch.url: watch.number for watch in reversed(self._watches) if watch.url is not None}
+        edges = [edge for watch in self._watches for edge in _edges(watch, names, urls)]
         spots = self._spots(names, edges)
         agents = [_agent(watch, now, spots[watch.number]) for watch in self._watches]
         agents += [_stranger(number, name, spots[number]) for name, number in names.items() if number >= len(agents)]
@@ -38,8 +39,9 @@ class Picture:
         names: dict[str, int] = {}
         for watch in self._watches:
             names.setdefault(watch.name, watch.number)
+        urls = {watch.url for watch in self._watches}
         neighbors = [one for watch in self._watches if watch.status is not None for one in watch.status.neighbors]
-        strangers = dict.fromkeys(neighbor.name for neighbor in neighbors if neighbor.name not in names)
+        strangers = dict.fromkeys(one.name for one in neighbors if one.name not in names and one.url not in urls)
         return names | {name: number for number, name in enumerate(strangers, len(self._watches))}
 
     def _spots(self, names: dict[str, int], edges: Sequence[dict[str, Any]]) -> dict[Hashable, Spot]:
@@ -117,13 +119,13 @@ def _stranger(number: int, name: str, spot: Spot) -> dict[str, Any]:
     return {"number": number, "name": name, "watched": False, "health": "loading", "state": "not watched", "spot": spot}
 
 
-def _edges(watch: AgentWatch, names: dict[str, int]) -> list[dict[str, Any]]:
+def _edges(watch: AgentWatch, names: dict[str, int], urls: dict[str, int]) -> list[dict[str, Any]]:
     """What it pulls, from whom; of one that does not answer, nobody knows how it finds its neighbors now."""
     if watch.status is None:
         return []
     return [
         {
-            "from": names[neighbor.name],
+            "from": urls.get(neighbor.url, names.get(neighbor.name)),
             "to": watch.number,
             "state": neighbor.state if watch.is_there else "unknown",
             "age_s": neighbor.age_s,

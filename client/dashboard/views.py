@@ -11,7 +11,7 @@ from client.dashboard.agent_watch import AgentWatch
 from client.dashboard.answers import file_answer, json_answer
 from client.dashboard.layers import Layers
 from client.dashboard.lines import Lines
-from client.dashboard.pictures import Pictures, ShownLayer, parse_box
+from client.dashboard.pictures import NothingToCompareError, Pictures, ShownLayer, parse_box
 from client.dashboard.recents import Recents
 from client.dashboard.watching import Watching
 from service.errors import AgentUnreachableError, DelboError, SettingError
@@ -25,7 +25,7 @@ _ENDINGS: dict[Format, str] = {"png": "png", "npz": "npz", "nav2": "zip"}
 def views(watching: Watching) -> APIRouter:
     """The routes."""
     router = APIRouter()
-    pictures = Pictures(Layers(watching.agents, watching.period_s))
+    pictures = Pictures(watching.agents, Layers(watching.agents, watching.period_s))
     lines = Lines(watching.agents, watching.period_s)
     recents = Recents(watching.agents, watching.period_s)
 
@@ -36,7 +36,7 @@ def views(watching: Watching) -> APIRouter:
         agent = watching.agent(number)
         try:
             found = await pictures.get(agent, layer, parse_box(box))
-        except AgentUnreachableError as fault:  # nobody's error: there is nothing to show yet, and this is why
+        except (AgentUnreachableError, NothingToCompareError) as fault:  # nobody's error: there is nothing to show yet
             return json_answer({"detail": str(fault)})
         headers = {
             "etag": found.tag,
@@ -55,8 +55,9 @@ def views(watching: Watching) -> APIRouter:
         asked: dict[str, Any] = {"format": format} | ({} if layer is None else {"layer": layer})
         found = await agent.client().map(MapQuery(**asked))
         assert found is not None, "there was no other map to be the same as"  # noqa: S101
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{agent.name}-round-{found.round}").strip("-.")
-        return file_answer(found.content, "application/octet-stream", f"{name}.{_ENDINGS[format]}")
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent.name).strip("-.") or "agent"
+        file = f"{name}-round-{found.round}.{_ENDINGS[format]}"
+        return file_answer(found.content, "application/octet-stream", file)
 
     @router.get("/api/palettes/{name}.png")
     def palette(name: Literal["diverging", "sequential"]) -> Response:
@@ -92,7 +93,7 @@ async def _predicted(agent: AgentWatch, point: list[float]) -> dict[str, Any] | 
     if not agent.is_there:
         return None
     try:
-        told = await agent.client().predict([point])
+        told = await agent.quick_client().predict([point])
     except DelboError:
         return None
     expected = told.mean if told.probability is None else told.probability

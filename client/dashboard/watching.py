@@ -1,6 +1,7 @@
 """All agents of the dashboard: asked side by side, and told of to everybody who looks."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,8 @@ from client.dashboard.state import Picture
 from client.tokens import Tokens, token_for
 from service.errors import AgentRefusedError
 from service.wire.roles import Role
+
+log = logging.getLogger(__name__)
 
 PERIOD_S = 2.0
 _TELL_EVERY_S = 0.5  # at most so often, however much happens
@@ -34,7 +37,7 @@ class Watching:
     ) -> None:
         self.period_s, self._read_only, self._tokens, self._clock = period_s, read_only, tokens, clock
         secure = any((place.url or "").startswith("https:") for place in places)
-        # Maps, predictions, events and polls of all agents at once; what is beyond waits for its turn.
+        # Maps, predictions, events and polls of all agents at once.
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=4 * len(places))
         self._http = httpx2.AsyncClient(trust_env=False, verify=secure, limits=limits)
         self.agents = [
@@ -101,7 +104,10 @@ class Watching:
         while True:
             await self._touched.wait()
             self._touched.clear()
-            self._publish()
+            try:
+                self._publish()
+            except (ValueError, OverflowError, TypeError):  # numbers that no agent would tell
+                log.warning("the state could not be told", exc_info=True)
             await asyncio.sleep(_TELL_EVERY_S)
 
     def _publish(self) -> None:

@@ -143,7 +143,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     yield from watched_network(tmp_path_factory.mktemp("watched"))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OddlyNamed]:
     """Two agents with tokens whose names are HTML, and their dashboards."""
     yield from oddly_named_network(tmp_path_factory.mktemp("odd"))

@@ -4,7 +4,7 @@ import base64
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from tests.network.networks import Network, model_of
 from tests.processes import PATIENCE_S, ROOT, AgentProcess, free_port, until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import FloatRect, Page
 
 Found = TypeVar("Found")
 
@@ -83,11 +83,10 @@ class DashboardProcess:
 
 
 class Watched(NamedTuple):
-    """Agents that learn a map together, their dashboard, and another one that is for looking only."""
+    """Agents that learn a map together, and their dashboard."""
 
     agents: list[AgentProcess]
     dashboard: DashboardProcess
-    read_only: DashboardProcess
 
     def let_run(self) -> None:
         """Rounds go on at all agents."""
@@ -124,7 +123,7 @@ def start_learning(agents: list[AgentProcess]) -> None:
     network.load()
     network.connect(Topology(count, frozenset((i, j) for i in range(count) for j in range(count) if i != j)), epoch=1)
     network.schedule(
-        exchange="latest", observations_per_round=10, period_s=0.1, deadline_s=0.5, stale_after_s=1.0, paused=True
+        exchange="latest", observations_per_round=10, period_s=0.2, deadline_s=0.5, stale_after_s=1.0, paused=True
     )
     generator = np.random.default_rng(0)
     for agent in agents:
@@ -134,14 +133,15 @@ def start_learning(agents: list[AgentProcess]) -> None:
 
 
 def watched_network(folder: Path) -> Iterator[Watched]:
-    """Three agents and two dashboards."""
+    """Three agents and a dashboard."""
     agents = [AgentProcess(name, folder / name) for name in NAMES]
-    urls = [argument for agent in agents for argument in ("--agent", agent.url)]
-    dashboards = (
-        DashboardProcess(folder / "dashboard.log", *urls),
-        DashboardProcess(folder / "read-only.log", *urls, "--read-only"),
-    )
-    yield from _running(Watched(agents, *dashboards), agents, dashboards)
+    dashboard = DashboardProcess(folder / "dashboard.log", *urls_of(agents))
+    yield from _running(Watched(agents, dashboard), agents, (dashboard,))
+
+
+def urls_of(agents: list[AgentProcess]) -> list[str]:
+    """The options that name them."""
+    return [argument for agent in agents for argument in ("--agent", agent.url)]
 
 
 def oddly_named_network(folder: Path) -> Iterator[OddlyNamed]:
@@ -161,10 +161,9 @@ def oddly_named_network(folder: Path) -> Iterator[OddlyNamed]:
 
     for agent in agents:
         agent.http.auth = authorize
-    urls = [argument for agent in agents for argument in ("--agent", agent.url)]
     dashboards = (
-        DashboardProcess(folder / "dashboard.log", *urls, "--tokens", tokens),
-        DashboardProcess(folder / "reader.log", *urls, "--tokens", folder / "only-read"),
+        DashboardProcess(folder / "dashboard.log", *urls_of(agents), "--tokens", tokens),
+        DashboardProcess(folder / "reader.log", *urls_of(agents), "--tokens", folder / "only-read"),
     )
     yield from _running(OddlyNamed(agents, tokens, *dashboards), agents, dashboards)
 
@@ -239,19 +238,23 @@ def pixels(page: "Page", agent: int) -> Any:
 
 def colors(page: "Page", agent: int) -> int:
     """How many colours the map has."""
-    return len(np.unique(pixels(page, agent).reshape(-1, 4), axis=0))
+    return len(np.unique(np.ascontiguousarray(pixels(page, agent)).view(np.uint32)))
 
 
-def read_out(page: "Page", x: float, y: float) -> list[float]:
-    """Move the pointer there, and wait until all agents have said what they expect at that point: its coordinates."""
-    page.evaluate("() => { for (const one of document.querySelectorAll('.readout')) delete one.dataset.at; }")
-    page.mouse.move(x, y)
-    ats = wait(
-        page,
-        """() => {
-            const found = [...document.querySelectorAll('.readout')].map((one) => one.dataset.at);
-            return found.every(Boolean) && found;
-        }""",
-    )
-    assert len(set(ats)) == 1
-    return [float(number) for number in ats[0].split(",")]
+FORGET_POINT = "() => { for (const one of document.querySelectorAll('#maps-grid, .readout')) delete one.dataset.at; }"
+POINT = """() => {
+    const { at } = document.getElementById('maps-grid').dataset;
+    return at && [...document.querySelectorAll('.readout')].every((one) => one.dataset.at === at) && at;
+}"""
+
+
+def read_out(page: "Page", point_out: Callable[[], object]) -> list[float]:
+    """Point at something on a map, and wait until all agents have told of that very point: its coordinates."""
+    page.evaluate(FORGET_POINT)
+    point_out()
+    return [float(number) for number in wait(page, POINT).split(",")]
+
+
+def point_at(page: "Page", frame: "FloatRect", x: float, y: float) -> list[float]:
+    """The point of the world below a point of a canvas, as shares of its sides, when all agents have told of it."""
+    return read_out(page, lambda: page.mouse.move(frame["x"] + x * frame["width"], frame["y"] + y * frame["height"]))

@@ -22,24 +22,27 @@ _GROUPS = (
 # Words that must fit into what they stand in.
 _WORDS = "button, a.button, nav a, h2, th, #connection, .legend li, .dots li, .tools label, .state"
 
-_FAULTS = """([groups, words]) => {
-    const name = (one) => `${one.tagName.toLowerCase()}.${one.getAttribute('class')} "${one.textContent.trim().slice(0, 30)}"`;
+_FAULTS = """([groups, wordy]) => {
+    const words = (one) => one.textContent.trim().slice(0, 30);
+    const name = (one) => `${one.tagName.toLowerCase()}.${one.getAttribute('class')} "${words(one)}"`;
     const seen = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility());
     const faults = [];
     const wide = document.documentElement.scrollWidth;
     if (wide > innerWidth) faults.push(`the page is ${wide} px wide`);
     for (const selector of groups) {
-        const boxes = seen(selector).map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width && box.height);
+        const all = seen(selector).map((one) => [one, one.getBoundingClientRect()]);
+        const boxes = all.filter(([, box]) => box.width && box.height);
         for (const [one, box] of boxes) {
             if (box.left < -0.5 || box.right > innerWidth + 0.5) faults.push(`${name(one)} leaves the page`);
         }
         boxes.forEach(([one, a], index) => boxes.slice(index + 1).forEach(([other, b]) => {
             const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
             const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-            if (across > 1 && down > 1 && !one.contains(other) && !other.contains(one)) faults.push(`${name(one)} lies on ${name(other)}`);
+            if (across <= 1 || down <= 1 || one.contains(other) || other.contains(one)) return;
+            faults.push(`${name(one)} lies on ${name(other)}`);
         }));
     }
-    for (const one of seen(words)) {
+    for (const one of seen(wordy)) {
         if (one.scrollWidth > one.clientWidth + 1 && one.clientWidth) faults.push(`${name(one)} does not fit`);
     }
     for (const node of seen('#graph .node')) {

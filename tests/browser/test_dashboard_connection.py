@@ -1,13 +1,15 @@
-"""The dashboard when something is missing: pushed news, its server, agents, models, or maps."""
+"""The dashboard when something is missing: rights, pushed news, its server, agents, models, or maps."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from tests.browser.acting import check_only_reading
 from tests.browser.conftest import Pages
-from tests.browser.dashboards import DashboardProcess, Watched, show, wait
+from tests.browser.dashboards import DashboardProcess, Watched, show, urls_of, wait
 from tests.processes import AgentProcess, until
 
 if TYPE_CHECKING:
@@ -32,17 +34,36 @@ def test_without_pushed_news_the_page_asks_for_them(pages: Pages, watched: Watch
     assert page.evaluate(CONNECTION) == "polling"
 
 
-def test_a_page_whose_server_is_gone_says_so_and_goes_on_when_it_is_back(pages: Pages, watched: Watched) -> None:
+@pytest.fixture(scope="module")
+def read_only(watched: Watched, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DashboardProcess]:
+    """Another dashboard of the same agents, that is for looking only."""
+    log = tmp_path_factory.mktemp("read-only") / "dashboard.log"
+    dashboard = DashboardProcess(log, *urls_of(watched.agents), "--read-only")
+    try:
+        yield dashboard.launch().wait_ready()
+    finally:
+        dashboard.close()
+
+
+def test_a_dashboard_for_reading_only_has_no_buttons_and_refuses(
+    page: "Page", watched: Watched, read_only: DashboardProcess
+) -> None:
+    check_only_reading(page, watched.agents, read_only)
+
+
+def test_a_page_whose_server_is_gone_says_so_and_goes_on_when_it_is_back(
+    pages: Pages, watched: Watched, read_only: DashboardProcess
+) -> None:
     pages.expect_errors("Failed to load resource|ERR_")
     watched.let_run()
-    page, server = pages.open(), watched.read_only
-    show(page, server, "network")
+    page = pages.open()
+    show(page, read_only, "network")
     until(lambda: page.evaluate(CONNECTION) == "live")
-    server.kill()
+    read_only.kill()
     until(lambda: page.evaluate(CONNECTION) == "lost")
     assert page.locator("#connection").inner_text() == "no connection to the dashboard's server"
     before = page.evaluate(ROUNDS)
-    server.launch().wait_ready()
+    read_only.launch().wait_ready()
     until(lambda: page.evaluate(CONNECTION) == "live")
     until(lambda: page.evaluate(ROUNDS) > before)
 

@@ -13,6 +13,8 @@ from tests.processes import until
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
+NOTE_VIOLATIONS = """window.violations = [];
+addEventListener('securitypolicyviolation', (event) => window.violations.push(event.violatedDirective));"""
 EVAL_LATER = """() => new Promise((done) => setTimeout(() => {
     try { done(String((0, eval)("1"))); } catch (fault) { done(String(fault)); }
 }))"""
@@ -78,10 +80,11 @@ def test_curves_are_drawn_linear_or_logarithmic_by_time_or_round_over_a_window(p
     assert max(times) <= told["now"] + 1
 
 
-def test_a_curve_is_downloaded_as_csv_with_the_figures_of_the_agents_and_as_a_picture(
+def test_under_a_policy_without_inline_scripts_a_curve_is_drawn_and_downloaded_as_figures_and_as_a_picture(
     page: "Page", watched: Watched
 ) -> None:
     watched.pause()
+    page.add_init_script(NOTE_VIOLATIONS)
     show_curves(page, watched)
     name, content = download(page, page.get_by_label("DELBO as CSV"))
     assert name == "delbo.csv"
@@ -102,6 +105,13 @@ def test_a_curve_is_downloaded_as_csv_with_the_figures_of_the_agents_and_as_a_pi
         assert image.size == (1920, 1080)
         assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 10
 
+    # All of that under a policy that lets no script run which is not a file of the server.
+    policy = watched.dashboard.http.get("/").headers["content-security-policy"]
+    rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert (rules["default-src"], rules["script-src"]) == ("'none'", "'self'")
+    assert page.evaluate("() => window.violations") == []
+    assert page.evaluate(EVAL_LATER).startswith("EvalError")  # so the policy is in force
+
 
 def test_the_map_files_are_those_of_the_agent(page: "Page", watched: Watched) -> None:
     watched.pause()
@@ -113,18 +123,3 @@ def test_the_map_files_are_those_of_the_agent(page: "Page", watched: Watched) ->
         name, content = download(page, page.locator("#agent-dialog a", has_text=text))
         assert name == f"a3-round-{number}.{ending}"
         assert content == agent.http.get("/v1/map", params={"format": form}).content
-
-
-def test_charts_work_without_any_script_that_is_not_a_file_of_the_server(page: "Page", watched: Watched) -> None:
-    answer = watched.dashboard.http.get("/")
-    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
-    assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == "'self'"
-    page.add_init_script(
-        "window.broken = [];"
-        "addEventListener('securitypolicyviolation', (event) => window.broken.push(event.violatedDirective));"
-    )
-    show_curves(page, watched)
-    assert plotted(page, "delbo")["lines"] == 3
-    assert page.evaluate("() => window.broken") == []
-    assert page.evaluate(EVAL_LATER).startswith("EvalError")  # so the policy is in force

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.browser.dashboards import Watched, pixels, read_out, show, show_maps, wait
+from tests.browser.dashboards import Watched, pixels, point_at, read_out, show, show_maps
 from tests.processes import until
 
 if TYPE_CHECKING:
@@ -23,11 +23,6 @@ def frames(page: "Page") -> "list[FloatRect]":
     """Where every agent's canvas is."""
     found = [canvas.bounding_box() for canvas in page.locator(".map canvas").all()]
     return [frame for frame in found if frame is not None]
-
-
-def point_at(page: "Page", frame: "FloatRect", x: float, y: float) -> list[float]:
-    """The point of the world below a point of a canvas, as shares of its sides."""
-    return read_out(page, frame["x"] + x * frame["width"], frame["y"] + y * frame["height"])
 
 
 def test_dragging_one_map_moves_all_and_what_is_drawn_on_them(page: "Page", watched: Watched) -> None:
@@ -73,12 +68,11 @@ def test_keys_move_and_zoom_the_maps_and_ask_at_their_middle(page: "Page", watch
     page.locator(".map canvas").nth(1).focus()
 
     def press(*keys: str) -> list[float]:
-        page.evaluate("() => { for (const one of document.querySelectorAll('.readout')) delete one.dataset.at; }")
-        for key in keys:
-            page.keyboard.press(key)
-        page.keyboard.press("Enter")
-        ats = "() => [...document.querySelectorAll('.readout')].map((one) => one.dataset.at)"
-        return [float(number) for number in wait(page, f"() => ({ats})().every(Boolean) && ({ats})()[0]").split(",")]
+        def press_all() -> None:
+            for key in (*keys, "Enter"):
+                page.keyboard.press(key)
+
+        return read_out(page, press_all)
 
     def near(x: float, y: float) -> Any:
         return pytest.approx([x, y], abs=1e-6)
@@ -152,7 +146,7 @@ def unreached(page: "Page") -> list[str]:
         }}"""
     )
     assert count > 5
-    for _ in range(count + 8):
+    for _ in range(count + 4):
         page.keyboard.press("Tab")
     return list(
         page.evaluate(f"() => ({CLICKABLE})().filter((one) => !window.reached.has(one)).map((one) => one.outerHTML)")

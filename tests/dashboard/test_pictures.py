@@ -169,7 +169,7 @@ def test_one_alone_differs_from_nobody(fleet: Fleet) -> None:
     with dashboard([place_of(fleet["a1"])]) as served:
         until(lambda: served.watching.agents[0].facts)
         answer = picture(served, 0, "disagreement")
-        assert answer.status_code == 422
+        assert answer.status_code == 200  # no fault of anybody's: a browser is not to complain of it
         assert "nobody to differ from" in answer.json()["detail"]
 
 
@@ -211,14 +211,12 @@ def test_the_last_map_of_an_agent_that_is_gone_is_kept(fleet: Fleet) -> None:
         with dashboard([place_of(fleet["a1"], ports[0]), place_of(fleet["a2"], ports[1])]) as served:
             until(lambda: all(agent.facts for agent in served.watching.agents))
             before = picture(served, 0)
-            apart = picture(served, 1, "disagreement")
             proxy.cut = b"GET /v1/"
             served.wait_for_health(0, "unreachable")
             for _ in range(2):
                 assert picture(served, 0).content == before.content
-            assert picture(served, 1, "disagreement").content == apart.content
             never = picture(served, 0, "entropy")  # nobody has seen this one
-            assert never.status_code == 503
+            assert never.status_code == 200
             assert "has not shown a map yet" in never.json()["detail"]
 
 

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from client.dashboard.places import Place, places_of_site, places_of_urls
 from client.network.document import read_network
 from client.site import Site
+from service.errors import SettingError
 from service.wire.address import Address, write_address
 from tests.network.plans import write_network
 
@@ -36,3 +38,10 @@ def test_the_places_of_a_file_are_those_of_its_agents_in_their_order(tmp_path: P
         Place("b", folder=site.cluster.data_dir("b")),
         Place("a", "http://127.0.0.1:8001", position=(1.5, -2.0)),
     ]
+
+
+@pytest.mark.parametrize("url", ["foo", "http://user:secret@10.1.2.3:8001", "ftp://a", "http://127.0.0.1:8001?x=1"])
+def test_what_is_no_address_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(SettingError, match="takes the url of an agent") as refused:
+        places_of_urls([url])
+    assert "secret" not in str(refused.value)

@@ -162,3 +162,60 @@ def test_the_error_is_the_share_of_wrong_labels_or_the_root_mean_square_error() 
     assert error_of({"log_density": -1.0}) is None
     assert error_of({}) is None
     assert error_of(None) is None
+
+
+def round_at(at: float, number: int) -> RoundSummary:
+    return RoundSummary(1, number, at, 5, 0, (), (), 1.0, 0.0, 0.0, number=number, applied=5 * number, delbo=-1.0)
+
+
+def test_polls_between_the_rounds_change_no_rate() -> None:
+    curves = Curves()
+    for second in range(40):
+        curves.add_round(round_at(1000.0 + second, second))
+        curves.rest(1000.9 + second, second)
+    assert set(values(curves, "rounds_per_s")) == {1.0}
+    assert set(values(curves, "observations_per_s")) == {5.0}
+
+
+def test_who_has_had_no_round_for_a_while_has_rates_of_zero() -> None:
+    curves = Curves()
+    for second in range(5):
+        curves.add_round(round_at(1000.0 + second, second))
+    for second in range(5, 30):
+        curves.rest(1000.0 + second, 4)
+    assert values(curves, "rounds_per_s") == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_rounds_that_are_told_after_a_poll_keep_their_times() -> None:
+    curves = Curves()
+    curves.rest(1100.0, 50)
+    for second in range(50):
+        curves.add_round(round_at(1000.0 + second, second))
+    assert [point.at for point in curves.series["delbo"].since(0)] == [1000.0 + second for second in range(50)]
+    assert len({point.at for point in curves.series["rounds_per_s"].since(0)}) == 24
+
+
+def test_what_is_asked_in_between_makes_no_peak_of_bytes() -> None:
+    curves = Curves()
+    for at, total in ((0, 0), (2, 2000), (2.02, 7000), (4, 9000)):
+        curves.count_bytes(1000.0 + at, 1, total)
+    assert values(curves, "bytes_per_s") == [1000.0, 3500.0]
+
+
+@pytest.mark.parametrize("wrong_s", [-1.7e9, -3600.0, 90.0])
+def test_rounds_of_an_agent_whose_clock_is_wrong_are_drawn_by_ours(wrong_s: float) -> None:
+    curves = Curves()
+    curves.add_round(round_at(2e9 - 1 + wrong_s, 1))
+    for second in range(5):
+        curves.hear(2e9 + second + 0.5 / (1 + second), 2e9 + second + wrong_s)
+        curves.add_round(round_at(2e9 + second + wrong_s, 2 + second))
+    times = [point.at for point in curves.series["delbo"].since(0)]
+    assert times == pytest.approx([2e9 - 1 + second for second in range(6)], abs=0.6)
+
+
+def test_a_clock_that_is_right_is_left_alone() -> None:
+    curves = Curves()
+    for second in range(5):
+        curves.hear(1000.3 + second, 1000.0 + second)
+        curves.add_round(round_at(1000.0 + second, second))
+    assert [point.at for point in curves.series["delbo"].since(0)] == [1000.0 + second for second in range(5)]

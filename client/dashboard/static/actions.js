@@ -36,8 +36,7 @@ async function run(button, name, agents) {
   } catch (fault) {
     toast(fault.message, true);
   } finally {
-    delete button.dataset.busy;
-    setEnabled(button, true);
+    delete button.dataset.busy; // what can be done now, the next state says
   }
 }
 

@@ -55,5 +55,6 @@ export function toast(text, bad = false) {
   const dialog = document.querySelector("dialog[open]");
   const notes = dialog ? dialog.querySelector(".toasts") ?? dialog.appendChild(element("div", { class: "toasts" })) : byId("toasts");
   notes.append(note);
+  dialog?.addEventListener("close", () => note.isConnected && byId("toasts").append(note), { once: true });
   setTimeout(() => note.remove(), bad ? 9000 : 5000);
 }

@@ -29,7 +29,7 @@ export class MapCard {
     const round = this.whole ? `round ${count((this.detail ?? this.whole).round)}` : "";
     if (old && this.whole) this.sub.replaceChildren(element("span", { class: "badge" }, `old: ${agent.state}, ${ago(agent.seen_s)}`));
     else setText(this.sub, round);
-    const told = this.whole ? null : this.fault ?? (old ? agent.reason ?? agent.state : "Waiting for the first map.");
+    const told = this.fault ?? (this.whole ? null : old ? agent.reason ?? agent.state : "Waiting for the first map.");
     this.note.hidden = told === null;
     setText(this.note, told ?? "");
     setAttribute(this.canvas, "aria-label",

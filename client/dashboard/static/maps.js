@@ -220,6 +220,7 @@ export class Maps {
 
   hover(point) {
     this.crosshair = point;
+    byId("maps-grid").dataset.at = point.join(","); // what the readouts are about, once they have its data-at
     this.redraw();
     if (!this.asking) this.ask();
   }

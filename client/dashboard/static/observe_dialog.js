@@ -23,8 +23,9 @@ export class ObserveDialog {
       if (!isEnabled(post)) return;
       setEnabled(post, false);
       try {
-        toast(await act("observe", { agent: agent.number, x: point, y: choice.value() }));
+        const said = await act("observe", { agent: agent.number, x: point, y: choice.value() });
         this.dialog.close();
+        toast(said);
         done();
       } catch (fault) {
         toast(fault.message, true);
