@@ -21,14 +21,15 @@ demo: install  ## four simulated agents learn one map of a building together; pl
 test: install-dev browser  ## run the tests
 	$(BIN)/python -m pytest
 
-test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links, send a million odd messages; takes 20 minutes
-	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/fuzz tests/network tests/client/test_shared_data.py
+test-faults: install-dev  ## kill agents hundreds of times, fill disks, delay links, send a million odd messages; takes 25 minutes
+	DELBO_THOROUGH=1 $(BIN)/python -m pytest -m '' tests/faults tests/fuzz tests/network \
+	  tests/api/test_process.py tests/client/test_examples.py tests/client/test_shared_data.py
 
 test-containers: install-dev  ## build the image and run networks of containers (needs docker or podman)
 	$(BIN)/python -m pytest -m '' tests/containers
 
-test-dashboard: install-dev browser  ## ten large agents and their dashboard for ten minutes: nobody's memory grows
-	$(BIN)/python -m pytest -m '' -s tests/soak
+test-dashboard: install-dev browser  ## long tests of the dashboard: ten large agents for ten minutes, and nobody's memory grows
+	$(BIN)/python -m pytest -m thorough -s tests/dashboard tests/browser tests/soak
 
 screenshots: install-dev browser  ## take the pictures of docs/images anew
 	DELBO_SCREENSHOTS=1 $(BIN)/python -m pytest tests/browser/test_dashboard_pictures.py

@@ -14,7 +14,7 @@ from client.dashboard.lines import Lines
 from client.dashboard.pictures import NothingToCompareError, Pictures, ShownLayer, parse_box
 from client.dashboard.recents import Recents
 from client.dashboard.watching import Watching
-from service.errors import AgentUnreachableError, DelboError, SettingError
+from service.errors import AgentUnreachableError, DelboError, NoMapError, SettingError
 from service.wire.map_files import to_png
 from service.wire.map_query import Format, Layer, MapQuery
 from service.wire.palette import DIVERGING, SEQUENTIAL
@@ -69,7 +69,10 @@ def views(watching: Watching) -> APIRouter:
 
     @router.get("/api/lines")
     async def get_lines() -> Response:
-        return json_answer(await lines.get())
+        try:
+            return json_answer(await lines.get())
+        except NoMapError as fault:  # nobody's error: an agent has another model since the page was told
+            return json_answer({"detail": str(fault)})
 
     @router.get("/api/predictions")
     async def predictions(at: str) -> Response:

@@ -32,7 +32,7 @@ def test_the_commands_of_the_pages_work_one_after_the_other(agents: Agents, tmp_
     told = re.search(r"The answer is `(.*?)`", PAGE)
     assert told is not None
     assert told[1].replace(" ", "") in printed
-    assert agent.status()["observations"]["collected"] == 5
+    assert agent.status()["observations"]["collected"] == 6
     assert agent.status()["observations"]["ended"] is False  # what came without a client has not been ended
     printed = typed(ASKING, agent, tmp_path)
     assert '"probability":[' in printed

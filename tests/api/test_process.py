@@ -30,6 +30,8 @@ from tests.api.line_stream import LineStream, lines_of
 from tests.conftest import Delbo
 from tests.processes import PATIENCE_S, ROOT, AgentProcess, Agents, agent_factory, free_port, problem, until
 
+pytestmark = pytest.mark.thorough  # `make test-faults` runs them
+
 LATTICE = {"kind": "lattice", "spacing": 0.5, "lengthscale": 0.4, "lower": [0, 0], "upper": [2, 2]}
 MODEL: dict[str, Any] = {"features": LATTICE, "prior": {"information": 0.5}, "likelihood": "probit"}
 X, Y = np.linspace(0, 2, 20).reshape(10, 2), np.arange(10) % 2

@@ -68,7 +68,7 @@ def test_names_with_html_are_text_in_every_view_dialog_toast_and_file(page: "Pag
         until(lambda node=node, name=name: (node.get_attribute("aria-label") or "").startswith(f"{name}: "))  # type: ignore[misc]
         assert node.locator(".label").text_content() == f"{name[:13]}…"
     first, second = ODD_NAMES
-    titles = [title.split(": ")[0] for title in page.locator("#graph title").all_text_contents()]
+    titles = [title.split(": ")[0] for title in page.locator("#graph .edge title").all_text_contents()]
     assert sorted(titles) == sorted([f"{first} takes from {second}", f"{second} takes from {first}"])
 
     page.locator("#agents .link").first.click()

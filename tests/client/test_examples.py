@@ -165,6 +165,7 @@ def wait_until_told(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(f"it ended before it told {text}")
 
 
+@pytest.mark.thorough
 def test_examples_survive_an_agent_that_is_away_full_killed_and_started_again(agent: AgentProcess) -> None:
     for kind in KINDS:
         command(kind)  # what is missing is told before anything is started

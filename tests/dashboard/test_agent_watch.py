@@ -227,6 +227,7 @@ def test_events_go_on_after_their_connection_was_cut(fleet: Fleet) -> None:
         asyncio.run(story())
 
 
+@pytest.mark.thorough
 def test_an_agent_that_moved_and_one_that_lost_its_data(agents: Agents) -> None:
     """One process, restarted twice: first with its data on another port, then without its data."""
     agent = agents("m1")

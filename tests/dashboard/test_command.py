@@ -63,6 +63,7 @@ def end_while_somebody_listens(run: Run, url: str, number: signal.Signals) -> No
             assert b"Traceback" not in piece
 
 
+@pytest.mark.thorough
 def test_sigterm_ends_it_though_somebody_listens(tmp_path: Path) -> None:
     with started(tmp_path, "--agent", f"http://127.0.0.1:{free_port()}") as (run, url):
         assert run.text() == f"dashboard of agents: {url}\n"
@@ -158,6 +159,7 @@ def test_a_file_names_the_agents_and_tokens_may_lack_roles_and_sigint_ends_it(tm
         end_while_somebody_listens(run, url, signal.SIGINT)  # Ctrl-C
 
 
+@pytest.mark.thorough
 def test_the_dashboard_beside_a_network_takes_a_free_port_and_ends_with_it_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delbo_here: Delbo
 ) -> None:
@@ -191,6 +193,7 @@ def test_the_dashboard_beside_a_network_takes_a_free_port_and_ends_with_it_alone
     assert processes_of(other) == []
 
 
+@pytest.mark.thorough
 def test_the_dashboard_beside_a_network_is_ended_if_the_run_fails_or_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

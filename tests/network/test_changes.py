@@ -18,6 +18,8 @@ from tests.network.deaths import die_at_random_writes
 from tests.network.plans import check_equal, documents_at, simulation_of, start, take, write_network
 from tests.processes import AgentProcess, Agents, until
 
+pytestmark = pytest.mark.thorough  # `make test-faults` runs them
+
 Rounds = list[dict[str, Any]]
 
 

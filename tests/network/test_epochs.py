@@ -13,6 +13,8 @@ from client.topology import Topology
 from tests.network.networks import Network, make_network, model_of
 from tests.processes import Agents, codec_of, problem, until
 
+pytestmark = pytest.mark.thorough  # `make test-faults` runs them
+
 GAUSSIAN = {"kind": "gaussian", "precision": 4.0}
 BATCH = 3
 

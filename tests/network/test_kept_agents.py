@@ -15,6 +15,8 @@ from tests.network.plans import statuses_at, write_network
 from tests.network.runs import Run, processes_of
 from tests.processes import until
 
+pytestmark = pytest.mark.thorough  # `make test-faults` runs them
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:

@@ -28,6 +28,8 @@ from tests.network.plans import check_equal, simulate, write_data, write_network
 from tests.network.runs import processes_of
 from tests.processes import Agents, until
 
+pytestmark = pytest.mark.thorough  # `make test-faults` runs them
+
 NAMES = ["a1", "a2"]
 
 

@@ -19,6 +19,7 @@ export class Lines {
     try {
       const plotly = await loadPlotly();
       const told = await getJson("/api/lines");
+      if (told.detail) throw new Error(told.detail);
       if (!isWanted()) return;
       Object.assign(this, { told, state, layer, fault: null });
       this.draw(plotly);
