@@ -27,13 +27,13 @@ def run() -> list[Result]:
     if shutil.which("chromium") is None:
         raise UnavailableError("there is no chromium here")
     with tempfile.TemporaryDirectory() as folder, ten_agents(Path(folder)) as agents:
-        alone, watched = [], []
+        alone, watched, frames = [], [], list[float]()
         for _ in range(TURNS):
             alone.append(_cpu_share(agents))
             with dashboard_of(agents, Path(folder) / "dashboard.log") as (url, _), chromium() as browser:
                 page = open_maps(browser, url)
                 watched.append(_cpu_share(agents))
-                frames = _script_ms_by_frame(page)
+                frames += _script_ms_by_frame(page)
     cost = float(np.median(watched) - np.median(alone))
     p95 = float(np.percentile(frames, 95))
     figures = (
