@@ -59,8 +59,16 @@ def test_curves_are_drawn_linear_or_logarithmic_by_time_or_round_over_a_window(p
     unscored = page.locator("article", has=page.locator('[data-metric="verification_error"]'))
     assert "No scores yet" in unscored.inner_text()
 
+    # What somebody has zoomed to in one scale means nothing in the other.
+    page.evaluate(
+        """() => Plotly.relayout(document.querySelector('[data-metric="rounds_per_s"]'), {'yaxis.range': [5, 900]})"""
+    )
     page.get_by_role("button", name="Log").click()
     until(lambda: plotted(page, "rounds_per_s")["y"] == "log")
+    assert (
+        page.evaluate("""() => document.querySelector('[data-metric="rounds_per_s"]')._fullLayout.yaxis.range[1]""")
+        < 10
+    )
     assert plotted(page, "delbo")["y"] == "linear"  # it may be below 0
     page.get_by_role("button", name="Linear").click()
     until(lambda: plotted(page, "rounds_per_s")["y"] == "linear")

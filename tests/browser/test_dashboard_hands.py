@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.browser.conftest import Pages
 from tests.browser.dashboards import Watched, pixels, point_at, read_out, show, show_maps
 from tests.processes import until
 
@@ -60,6 +61,43 @@ def test_the_wheel_zooms_all_maps_around_the_pointer(page: "Page", watched: Watc
     assert np.subtract(nearer, kept) == pytest.approx(np.subtract(corner, kept) / np.exp(460 * 0.0015), abs=0.02)
     page.get_by_role("button", name="Show all of the map").click()
     assert point_at(page, first, 0.75, 0.75) == pytest.approx(corner, abs=0.01)
+
+
+def test_a_finger_moves_maps_that_are_zoomed_and_two_fingers_zoom_and_move(pages: Pages, watched: Watched) -> None:
+    watched.pause()
+    page = pages.open(390, 844, has_touch=True)
+    show_maps(page, watched.dashboard)
+    page.get_by_role("button", name="Zoom in").click(click_count=2)
+    canvas = page.locator(".map canvas").first
+    canvas.scroll_into_view_if_needed()
+    frame = canvas.bounding_box()
+    assert frame is not None
+    middle = frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        touches = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+
+    def tapped(x: float, y: float) -> list[float]:
+        return read_out(page, lambda: page.touchscreen.tap(x, y))
+
+    unit = 3 / 1.5**2 / frame["width"]
+    before = tapped(*middle)
+    touch("touchStart", middle)
+    for step in range(1, 6):
+        touch("touchMove", (middle[0] - 8 * step, middle[1] - 4 * step))
+    touch("touchEnd")
+    moved = tapped(*middle)
+    assert np.subtract(moved, before) == pytest.approx([40 * unit, -20 * unit], abs=0.01)
+
+    begin = [(middle[0] - 20, middle[1]), (middle[0] + 20, middle[1])]
+    touch("touchStart", *begin)
+    for step in range(1, 6):
+        touch("touchMove", (begin[0][0] - 4 * step, begin[0][1]), (begin[1][0] + 4 * step, begin[1][1]))
+    touch("touchEnd")
+    nearer = tapped(middle[0] + 40, middle[1])
+    assert nearer[0] - moved[0] == pytest.approx(40 * unit / 2, abs=0.02)  # twice as near
 
 
 def test_keys_move_and_zoom_the_maps_and_ask_at_their_middle(page: "Page", watched: Watched) -> None:

@@ -41,8 +41,9 @@ export class MapCard {
     const place = isDetail ? "detail" : "whole";
     this[place]?.bitmap.close();
     this[place] = picture;
-    setAttribute(this.canvas, "data-round", picture?.round);
-    setAttribute(this.canvas, "data-tag", picture?.tag);
+    const shown = this.detail ?? this.whole;
+    setAttribute(this.canvas, "data-round", shown?.round);
+    setAttribute(this.canvas, "data-tag", shown?.tag);
   }
 
   forget() {

@@ -148,11 +148,11 @@ export class Maps {
         const late = new Promise((done) => setTimeout(done, 1000 * this.state.period_s)); // nobody waits for one that hangs
         const fetched = [...this.cards.values()].map((card) => this.fetch(card));
         await Promise.race([late, Promise.all([...fetched, this.fetchRecent()])]);
+        if (this.crosshair && !this.asking) this.ask();
       } else {
         await this.lines.fetch(this.state, this.layer, () => generation === this.generation);
         if (this.shown) this.tellFault(this.state.agents.length);
       }
-      if (this.crosshair && !this.asking) this.ask();
     }
     if (generation === this.generation) this.timer = setTimeout(() => this.tick(), 1000 * this.state.period_s);
   }
@@ -178,7 +178,7 @@ export class Maps {
     } finally {
       if (card.asked === asked) card.asked = null;
     }
-    if (!this.shown) return;
+    if (!this.shown || !this.state.view) return;
     if (picked(this.cards)) this.setScale(picked(this.cards).range);
     card.update(card.agent, layerName(this.layer, this.state.view.binary));
     this.redraw();
