@@ -4,7 +4,7 @@ import base64
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -31,10 +31,10 @@ ODD_NAMES = ("<img src=x onerror=alert(1)>", '<b>"it\'s"</b> a&amp;b $x$')
 class DashboardProcess:
     """`delbo dashboard` on a port that stays the same over restarts."""
 
-    def __init__(self, log: Path, *arguments: object) -> None:
+    def __init__(self, log: Path, *arguments: object, every_s: float = EVERY_S) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        options = ["--port", self.port, "--every", EVERY_S]
+        options = ["--port", self.port, "--every", every_s]
         self.command = [sys.executable, "-m", "client", "dashboard", *map(str, [*arguments, *options])]
         self.http = httpx2.Client(base_url=self.url, timeout=60, trust_env=False)
         self.log = log
@@ -139,7 +139,7 @@ def watched_network(folder: Path) -> Iterator[Watched]:
     yield from _running(Watched(agents, dashboard), agents, (dashboard,))
 
 
-def urls_of(agents: list[AgentProcess]) -> list[str]:
+def urls_of(agents: Sequence[AgentProcess]) -> list[str]:
     """The options that name them."""
     return [argument for agent in agents for argument in ("--agent", agent.url)]
 

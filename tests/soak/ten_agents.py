@@ -1,22 +1,21 @@
 """Ten agents with 15,000 features each that learn all the time, a dashboard of them, and a page that shows it."""
 
 import os
-import subprocess
-import sys
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 import numpy as np
 
 from client.mixing_weights import sinkhorn
 from client.topology import ring
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
+from tests.browser.dashboards import DashboardProcess, urls_of
 from tests.network.networks import Network
-from tests.processes import ROOT, AgentProcess, free_port, until
+from tests.processes import AgentProcess, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -68,27 +67,19 @@ def _feed(agents: Sequence[AgentProcess], stop: threading.Event) -> None:
 
 @contextmanager
 def dashboard_of(agents: Sequence[AgentProcess], log: Path) -> Iterator[tuple[str, int]]:
-    """A dashboard of them as people start it: its address, and the number of its process."""
-    port = free_port()
-    named = [text for agent in agents for text in ("--agent", agent.url)]
-    command = [sys.executable, "-m", "client", "dashboard", *named, "--port", str(port)]
-    with log.open("ab") as file:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file)
-    url = f"http://127.0.0.1:{port}"
+    """A dashboard of them that asks as often as people's do: its address, and the number of its process."""
+    dashboard = DashboardProcess(log, *urls_of(agents), every_s=2.0)
 
     def shows_all() -> bool:
-        try:
-            shown = httpx2.get(f"{url}/api/state", trust_env=False).json()["agents"]
-        except httpx2.TransportError:
-            return False
-        return all(agent["health"] == "ok" for agent in shown)
+        return all(agent["health"] == "ok" for agent in dashboard.http.get("/api/state").json()["agents"])
 
     try:
+        process = dashboard.launch().wait_ready().process
+        assert process is not None
         until(shows_all)
-        yield url, process.pid
+        yield dashboard.url, process.pid
     finally:
-        process.terminate()
-        process.wait()
+        dashboard.close()
 
 
 @contextmanager
@@ -97,7 +88,7 @@ def chromium() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS)
         try:
             yield browser
         finally:
