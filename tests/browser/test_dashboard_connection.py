@@ -96,6 +96,7 @@ def band(page: "Page") -> Any:
     return {name: np.array(values) for name, values in wait(page, BAND).items()}
 
 
+@pytest.mark.thorough
 def test_an_agent_that_starts_gets_a_model_and_learns_is_shown_all_the_way(page: "Page", tmp_path: Path) -> None:
     """No agent; one without a model; one coordinate: a function; then another agent with three: parameters."""
     agent = AgentProcess("one", tmp_path / "one")

@@ -22,6 +22,7 @@ def test_banana_reaches_the_papers_accuracy_with_the_full_family(delbo_json: Fit
     assert len({result["model_id"] for result in results}) == 10  # the seed chooses the centres
 
 
+@pytest.mark.thorough
 def test_intel_reaches_the_papers_accuracy_with_one_diagonal_agent(delbo_json: Fit, data_folder: Path) -> None:
     options = "--holdout 10 --order replay --steps 400000 --batch 100".split()
     result = delbo_json("fit", "examples/models/intel.yaml", data_folder / "intel_points.npz", *options)
@@ -55,6 +56,7 @@ def test_on_a_lattice_every_agent_maps_the_whole_of_intel_and_none_could_alone(
     assert max(agent["accuracy"] for agent in result["isolated"]) <= 0.93
 
 
+@pytest.mark.thorough
 def test_on_a_lattice_seven_robots_map_the_dinno_floor(delbo_json: Fit, data_folder: Path) -> None:
     options = "--partition robot --topology ring --batch 500 --holdout 11".split()
     data = data_folder / "dinno_points.npz"
@@ -65,6 +67,7 @@ def test_on_a_lattice_seven_robots_map_the_dinno_floor(delbo_json: Fit, data_fol
         assert agent["balanced_accuracy"] >= 0.985
 
 
+@pytest.mark.thorough
 def test_stratified_centres_map_dinno_as_the_paper_does(delbo_json: Fit, data_folder: Path) -> None:
     """300 centres in walls and 700 in rooms see most of the floor; few epochs show that the model file works."""
     options = "--partition robot --batch 50 --holdout 11 --order replay --steps 5000".split()

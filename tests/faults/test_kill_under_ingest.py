@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 import numpy as np
+import pytest
 
 from service.wire.configuration import ModelDocument
 from service.wire.observations import Observations, to_msgpack
@@ -119,6 +120,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_applied_twice(agents: Agent
     np.testing.assert_allclose(shown.shift, shift, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_after_a_kill_the_agent_shows_what_it_last_showed_or_one_round_more(agents: Agents, thorough: bool) -> None:
     agent = agents("a1")
     agent.put("model", {"revision": 1, "model": MODEL})

@@ -34,6 +34,7 @@ def test_a_network_in_lockstep_survives_the_kills_of_an_agent_exactly(agents: Ag
     assert all(agent.status()["observations"]["applied"] == ROUNDS * BATCH for agent in network.agents)
 
 
+@pytest.mark.thorough
 def test_the_others_wait_for_an_agent_that_is_away_and_name_it(agents: Agents) -> None:
     network = make_network(agents, 3, "diagonal", [{"kind": "probit"}], 60)
     network.load()

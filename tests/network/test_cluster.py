@@ -62,6 +62,7 @@ def sleeping(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.thorough
 def test_agents_are_started_once_brought_back_where_they_were_and_ended(cluster: Cluster) -> None:
     assert asyncio.run(cluster.running()) == {}
     urls = asyncio.run(cluster.up())

@@ -76,6 +76,7 @@ def test_an_agent_whose_sensor_cannot_see_such_targets_does_not_score_itself(tmp
     assert verification_of(replace(plan, test=replace(plan.test, y=plan.test.y * 2.5)), 0, 7) is None
 
 
+@pytest.mark.thorough
 def test_a_coordinator_that_dies_before_and_after_every_write_ends_as_the_simulation_does(
     agents: Agents, tmp_path: Path
 ) -> None:

@@ -31,6 +31,8 @@ from tests.network.plans import (
 from tests.network.runs import Run
 from tests.processes import Agents, until
 
+pytestmark = pytest.mark.thorough  # `make test-faults` runs them
+
 NAMES = ["north", "south east", "west"]
 
 
