@@ -11,7 +11,7 @@ async function ask(path, options = {}) {
   } catch {
     throw new Error("The dashboard's server does not answer. Is it still running?");
   }
-  if (answer.ok) return answer;
+  if (answer.ok || answer.status === 304) return answer;
   throw new Error(await reason(answer));
 }
 
@@ -52,13 +52,12 @@ export function fileLink(path, attributes, text) {
 // The picture of a map: null if it is the one with this tag. Where there is none yet, the server says why.
 export async function getPicture(number, layer, box, knownTag) {
   const query = new URLSearchParams({ layer, ...(box ? { box: box.join(",") } : {}) });
-  const answer = await ask(`/api/agents/${number}/picture?${query}`, { cache: "no-cache" });
+  // Not through the browser's cache: it would keep every part that anybody ever looked at.
+  const known = knownTag ? { headers: { "if-none-match": knownTag } } : {};
+  const answer = await ask(`/api/agents/${number}/picture?${query}`, { cache: "no-store", ...known });
+  if (answer.status === 304) return null;
   const tag = answer.headers.get("etag");
   if (tag === null) throw new Error((await answer.json()).detail);
-  if (tag === knownTag) {
-    await answer.body?.cancel();
-    return null;
-  }
   const numbers = (name) => answer.headers.get(name).split(",").map(Number);
   return {
     tag,
