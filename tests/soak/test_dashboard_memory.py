@@ -22,8 +22,8 @@ ROUNDS = max(6, round(6 * MINUTES))  # of looking at everything, ten seconds eac
 MB = 2**20
 
 # What the second half may have more than the first, once caches are full: a few per cent, and what noise makes of small
-# numbers. Chromium is a dozen processes, whose sum jumps by tens of MB when one of them is started or makes room. Pictures
-# that are kept would be far more: each look at everything brings some 60 of them, of 360 kB when they are drawn.
+# numbers. Chromium is a dozen processes, whose sum jumps by tens of MB when one of them is started or makes room.
+# Pictures that are kept would be far more: each look at everything brings some 60 of them, 360 kB each when drawn.
 SHARES, NOISE = {"dashboard": 0.05, "scripts": 0.05, "browser": 0.15, "agents": 0.05}, 12 * MB
 
 
