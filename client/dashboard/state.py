@@ -9,7 +9,7 @@ from client.dashboard.layout import Spot, arrange
 from service.wire.answers import NeighborStatus
 
 
-class Picture:
+class StateWriter:
     """Makes the document; remembers where it put the agents, so that they stay there."""
 
     def __init__(self, name: str, watches: Sequence[AgentWatch]) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from client.dashboard.agent_watch import AgentWatch
 from client.dashboard.places import Place
-from client.dashboard.state import Picture
+from client.dashboard.state import StateWriter
 from client.tokens import Tokens, token_for
 from service.errors import AgentRefusedError
 from service.wire.roles import Role
@@ -43,7 +43,7 @@ class Watching:
         self.agents = [
             AgentWatch(number, place, self._http, tokens, self._touch, clock) for number, place in enumerate(places)
         ]
-        self._picture = Picture(name, self.agents)
+        self._writer = StateWriter(name, self.agents)
         self._touched = asyncio.Event()
         self._next: asyncio.Future[None] | None = None
         self.stopped = False
@@ -112,7 +112,7 @@ class Watching:
 
     def _publish(self) -> None:
         may = {"control": self.may("control"), "ingest": self.may("ingest"), "recent": self.has("ingest")}
-        self.document = msgspec.json.encode(self._picture.document(self._clock(), may, self.period_s))
+        self.document = msgspec.json.encode(self._writer.document(self._clock(), may, self.period_s))
         self.version += 1
         self._wake()
 

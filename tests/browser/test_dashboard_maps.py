@@ -144,6 +144,16 @@ def collected(agent: Any) -> int:
     return int(agent.status()["observations"]["collected"])
 
 
+def test_maps_that_have_not_changed_are_not_sent_again(page: "Page", watched: Watched) -> None:
+    watched.pause()
+    show_maps(page, watched.dashboard)
+    for number in range(3):
+        part = f"/api/agents/{number}/picture"
+        with page.expect_response(lambda answer, part=part: part in answer.url and answer.status == 304):  # type: ignore[misc]
+            pass
+        assert colors(page, number) > 20  # it is still shown
+
+
 def test_robots_and_their_newest_observations_are_drawn_where_they_are_wanted(page: "Page", watched: Watched) -> None:
     watched.pause()
     where = {"position": "2.5,0.5"}

@@ -10,7 +10,7 @@ import pytest
 
 from client.dashboard.agent_watch import AgentWatch
 from client.dashboard.places import Place
-from client.dashboard.state import Picture
+from client.dashboard.state import StateWriter
 from client.tokens import TokenFolder
 from service.wire.answers import NeighborStatus, Status
 from service.wire.tokens import read_tokens
@@ -96,7 +96,7 @@ def test_strangers_have_numbers_of_their_own_also_where_two_agents_have_one_name
         watch_of(1, status_of("a", {"z": "fresh"}, template)),
         watch_of(2, None, "loading", "b"),
     ]
-    document = Picture("small", watches).document(0.0, MAY, 1.0)
+    document = StateWriter("small", watches).document(0.0, MAY, 1.0)
     assert [agent["number"] for agent in document["agents"]] == list(range(6))
     assert [agent["name"] for agent in document["agents"]] == ["a", "a", "b", "x", "y", "z"]
     found = [(edge["from"], edge["to"], edge["state"]) for edge in document["edges"]]
@@ -110,7 +110,7 @@ def test_agents_stay_where_they_are_in_the_picture(fleet: Fleet) -> None:
     watches = [
         watch_of(number, status_of(name, {names[number - 1]: "fresh"}, template)) for number, name in enumerate(names)
     ]
-    picture = Picture("small", watches)
+    picture = StateWriter("small", watches)
     before = [agent["spot"] for agent in picture.document(0.0, MAY, 1.0)["agents"]]
     watches[3].health = "unreachable"
     watches[5].status = status_of("n5", {"n4": "stale"}, template)
@@ -122,7 +122,7 @@ def test_what_is_no_number_does_not_break_the_document(fleet: Fleet, number: flo
     status = status_of("a", {"x": "fresh"}, fleet["a1"].status(), own_weight=number)
     neighbor = msgspec.structs.replace(status.neighbors[0], age_s=number, weight=number)
     watch = watch_of(0, msgspec.structs.replace(status, neighbors=(neighbor,)))
-    encoded = msgspec.json.encode(Picture("small", [watch]).document(0.0, MAY, 1.0))
+    encoded = msgspec.json.encode(StateWriter("small", [watch]).document(0.0, MAY, 1.0))
 
     def refuse(constant: str) -> float:
         raise AssertionError(f"a browser cannot read {constant}")
